@@ -45,7 +45,7 @@ pub enum ConfigCompileError {
     /// A file of rules cannot be used.
     #[error("{0}")]
     Rules(#[from] FileError),
-    /// A file of literals cannot be used.
+    /// Literals or rules that are scanned for cannot be used.
     #[error("{0}")]
     Scan(String),
     /// There is no memory for the optional stages of the groups.
@@ -67,7 +67,7 @@ pub struct CodeOptions {
 pub struct InUse {
     /// The rules.
     pub rules: Option<Arc<Live>>,
-    /// The literals.
+    /// What payloads are scanned for.
     pub scan: Option<Arc<CompiledScan>>,
 }
 
@@ -91,7 +91,7 @@ pub struct CompiledConfig {
 
 impl CompiledConfig {
     /// Compiles what `config` names. If its rules differ little from those `in_use`, the result has
-    /// the changes of these; equal literals stay as they are.
+    /// the changes of these; equal literals and rules to scan for stay as they are.
     ///
     /// # Errors
     /// [`ConfigCompileError`]
@@ -115,7 +115,8 @@ impl CompiledConfig {
             group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
         };
         let built = rules(config, options, in_use.rules.as_ref())?.unwrap_or_default();
-        let mut notices = built.notices;
+        let scanned = scanning::compile(config, in_use.scan.as_ref())?;
+        let mut notices = [built.notices, scanned.notices].concat();
         let mut classes = |group: &SensorGroup| -> Result<Vec<_>, _> {
             let mut members = |class| members(&group.name, class, options, &mut notices);
             classes_of(group).iter().map(&mut members).collect()
@@ -126,7 +127,7 @@ impl CompiledConfig {
             filter: filter.transpose()?,
             rules: built.rules,
             difference: built.difference,
-            scan: scanning::compile(config, in_use.scan.as_ref())?,
+            scan: scanned.scan,
             notices,
             group_filters: config.groups.iter().map(of_group).collect::<Result<_, _>>()?,
         })

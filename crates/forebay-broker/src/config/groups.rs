@@ -2,7 +2,7 @@
 
 use forebay_balance::BUCKETS;
 use forebay_flow::shed::{LEAST_BPS, LEAST_PPS, OnOverload};
-use forebay_packet::{MacAddress, Rewrite, Strip};
+use forebay_packet::{Annotation, LabelField, MacAddress, Rewrite, Strip};
 use forebay_pipeline::stages::{Follow, Labels, ON_OVERLOAD, OPTIONAL};
 use forebay_pipeline::{GroupStages, units};
 use toml::Spanned;
@@ -25,6 +25,9 @@ const SAMPLES: std::ops::RangeInclusive<u64> = 2..=1_000_000;
 
 /// VLAN identifiers that a tag can have (IEEE 802.1Q: 0 and 4095 are reserved).
 const VLANS: std::ops::RangeInclusive<u64> = 1..=4094;
+
+/// Code points of differentiated services that are a mark: 0 is the usual one (RFC 2474).
+const CODE_POINTS: std::ops::RangeInclusive<u64> = 1..=63;
 
 /// What keeps packets together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -319,7 +322,17 @@ fn sensor(
     let push_vlan = push_vlan.map(|id| id as u16);
     let label = labels.and_then(|labels| labels.to);
     let strip = strip(&group.strip)?;
-    let rewrite = Rewrite { strip, destination, source, push_vlan, slice, label, ..Rewrite::NONE };
+    let annotation = annotation(group.annotate.as_ref(), label, push_vlan)?;
+    let rewrite = Rewrite {
+        strip,
+        destination,
+        source,
+        push_vlan,
+        slice,
+        label,
+        annotation,
+        ..Rewrite::NONE
+    };
     let [limit_pps, limit_bps] = [&raw.limit_pps, &raw.limit_bps].map(|raw| quantity(raw.as_ref()));
     let (limit_pps, limit_bps) = (limit_pps?, limit_bps?);
     let has_limit = limit_pps.is_some() || limit_bps.is_some() || hello;
@@ -339,6 +352,38 @@ fn sensor(
     };
     check_limits(&sensor, raw)?;
     Ok(sensor)
+}
+
+/// How packets of suspect flows are marked: in a field that nothing else writes.
+fn annotation(
+    raw: Option<&Spanned<raw::Annotate>>,
+    label: Option<LabelField>,
+    push_vlan: Option<u16>,
+) -> Result<Option<Annotation>, Fault> {
+    let Some(table) = raw else { return Ok(None) };
+    let raw::Annotate { dscp, vlan } = table.get_ref();
+    match (dscp, vlan) {
+        (Some(given), None) if label == Some(LabelField::Dscp) => {
+            let what = "`annotate` in the field of `label`, dscp: expected `vlan`";
+            Err(Fault::new(given.span(), what))
+        }
+        (None, Some(given)) if push_vlan.is_some() => {
+            let what = "`annotate` by VLAN with a sensor that has a `vlan`: expected `dscp`";
+            Err(Fault::new(given.span(), what))
+        }
+        (Some(_), None) => {
+            let code = bounded(dscp.as_ref(), CODE_POINTS, "as `dscp`")?;
+            Ok(code.map(|code| Annotation::Dscp(code as u8)))
+        }
+        (None, Some(_)) => {
+            let id = bounded(vlan.as_ref(), VLANS, "is the VLAN identifier")?;
+            Ok(id.map(|id| Annotation::Vlan(id as u16)))
+        }
+        (None, None) | (Some(_), Some(_)) => {
+            let what = "`annotate`: expected one of `dscp` and `vlan`";
+            Err(Fault::new(table.span(), what))
+        }
+    }
 }
 
 /// The sensor's own policy, if it has one. It needs a limit.

@@ -32,7 +32,7 @@ pub(crate) use groups::digest_of;
 pub use groups::{Key, NoSensor, Sensor, SensorGroup, Shunt, ShuntAction};
 pub use ports::{Port, PortKind, Rotate, Sending};
 pub use rules::RULE_KEYS;
-pub use scan::ScanConfig;
+pub use scan::{ScanConfig, ScanSubject};
 
 use crate::alarms::LossRule;
 use error::Fault;

@@ -1,5 +1,7 @@
 //! The configuration as it is written: the keys that there are, none of them judged.
 
+use std::collections::BTreeMap;
+
 use forebay_pipeline::OptionalStage;
 use forebay_pipeline::stages::OPTIONAL;
 use serde::Deserialize;
@@ -87,11 +89,22 @@ pub struct Health {
     pub hello_timeout: Option<Text>,
 }
 
+/// A file, or several.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a file, or a list of files")]
+pub enum Files {
+    One(String),
+    Several(Vec<String>),
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scan {
-    pub literals: Text,
-    pub nocase: Option<bool>,
+    pub literals: Option<Text>,
+    pub rules: Option<Spanned<Files>>,
+    #[serde(default)]
+    pub variables: BTreeMap<String, Text>,
+    pub nocase: Option<Spanned<bool>>,
     pub mode: Option<Text>,
     pub engine: Option<Text>,
     pub max_flows: Option<Spanned<u64>>,
@@ -149,6 +162,7 @@ pub struct GroupTable {
     #[serde(default)]
     pub strip: Vec<Text>,
     pub slice: Option<Spanned<u64>>,
+    pub annotate: Option<Spanned<Annotate>>,
     pub no_sensor: Option<Text>,
     pub shunt: Option<Spanned<Shunt>>,
     #[serde(default)]
@@ -156,6 +170,13 @@ pub struct GroupTable {
     /// The keys of optional stages.
     #[serde(skip)]
     pub stages: Vec<StageKey>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Annotate {
+    pub dscp: Option<Spanned<u64>>,
+    pub vlan: Option<Spanned<u64>>,
 }
 
 /// The key of an optional stage, and its value.

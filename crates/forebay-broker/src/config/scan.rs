@@ -1,11 +1,14 @@
 //! What payloads are scanned for, and how.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use forebay_pipeline::stages::{ScanMode, ScanOptions, ScanSelection};
 use forebay_pipeline::units;
 use forebay_scan::Engine;
 use forebay_scan::reassembly::Limits;
+use forebay_scan::rules::{Variables, addresses};
 use toml::Spanned;
 
 use super::error::Fault;
@@ -20,13 +23,33 @@ const MOST_FLOWS: u64 = 1 << 26;
 const LEAST_MEMORY: usize = 1 << 20;
 const MOST_MEMORY: usize = 64 << 30;
 
+/// The most files of rules.
+const MOST_FILES: usize = 64;
+
+/// What is scanned for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScanSubject {
+    /// Literals.
+    Literals {
+        /// The file.
+        file: PathBuf,
+        /// ASCII letters match in both cases.
+        nocase: bool,
+    },
+    /// Rules of intrusion detection systems.
+    Rules {
+        /// The files.
+        files: Vec<PathBuf>,
+        /// Variables of the rules, without `$`, with their values.
+        variables: Vec<(String, String)>,
+    },
+}
+
 /// The table `[scan]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScanConfig {
-    /// The file of literals.
-    pub literals: PathBuf,
-    /// ASCII letters match in both cases.
-    pub nocase: bool,
+    /// What is scanned for.
+    pub subject: ScanSubject,
     /// How packets are scanned. Which headers are decoded, and when a flow ends, is as for all
     /// flows.
     pub options: ScanOptions,
@@ -47,10 +70,15 @@ pub fn check(
                 let what = "`scan` without anything to scan for: expected a table [scan]";
                 return Err(Fault::new(value.span(), what));
             }
+            if let Some(annotate) = &raw.get_ref().annotate {
+                let what = "`annotate` without anything to scan for: expected a table [scan]";
+                return Err(Fault::new(annotate.span(), what));
+            }
         }
         return Ok(None);
     };
     let raw = scan.get_ref();
+    let subject = subject(scan)?;
     let modes = ScanMode::ALL.map(|mode| (mode.name(), mode));
     let engines = Engine::ALL.map(|engine| (engine.name(), engine));
     let mode = raw.mode.as_ref().map(|text| choice(text, "mode", &modes)).transpose()?;
@@ -69,9 +97,83 @@ pub fn check(
     if let Some(memory) = memory {
         options.reassembly = Limits::of(memory);
     }
-    Ok(Some(ScanConfig {
-        literals: PathBuf::from(raw.literals.get_ref()),
-        nocase: raw.nocase.unwrap_or(false),
-        options,
-    }))
+    Ok(Some(ScanConfig { subject, options }))
+}
+
+/// Literals or rules, and the keys that belong to them.
+fn subject(scan: &Spanned<raw::Scan>) -> Result<ScanSubject, Fault> {
+    let raw::Scan { literals, rules, variables, nocase, mode, .. } = scan.get_ref();
+    let files = match (literals, rules) {
+        (Some(file), None) => {
+            if let Some(value) = variables.values().next() {
+                let what = "`variables` without `rules`: literals have none";
+                return Err(Fault::new(value.span(), what));
+            }
+            return Ok(ScanSubject::Literals {
+                file: PathBuf::from(file.get_ref()),
+                nocase: nocase.as_ref().is_some_and(|nocase| *nocase.get_ref()),
+            });
+        }
+        (None, Some(files)) => files,
+        (None, None) => {
+            let what = "[scan] without anything to scan for: expected `literals` or `rules`";
+            return Err(Fault::new(scan.span(), what));
+        }
+        (Some(_), Some(rules)) => {
+            let what = "`rules` besides `literals`: expected one of them";
+            return Err(Fault::new(rules.span(), what));
+        }
+    };
+    if let Some(nocase) = nocase {
+        let what = "`nocase` with `rules`, which say it of each content: expected none";
+        return Err(Fault::new(nocase.span(), what));
+    }
+    if let Some(mode) = mode.as_ref().filter(|mode| mode.get_ref() == ScanMode::Packet.name()) {
+        let what = "mode `packet` with `rules`, which are about streams: expected `stream`";
+        return Err(Fault::new(mode.span(), what));
+    }
+    let names = match files.get_ref() {
+        raw::Files::One(file) => std::slice::from_ref(file),
+        raw::Files::Several(files) => files,
+    };
+    if !(1..=MOST_FILES).contains(&names.len()) {
+        let what = format!("{} files of `rules`: expected 1 to {MOST_FILES}", names.len());
+        return Err(Fault::new(files.span(), what));
+    }
+    check_variables(variables)?;
+    Ok(ScanSubject::Rules {
+        files: names.iter().map(PathBuf::from).collect(),
+        variables: variables
+            .iter()
+            .map(|(name, value)| (name.clone(), value.get_ref().clone()))
+            .collect(),
+    })
+}
+
+/// Whether variables are called and valued as rules have them.
+fn check_variables(variables: &BTreeMap<String, raw::Text>) -> Result<(), Fault> {
+    let mut known = Variables::new();
+    variables.iter().for_each(|(name, value)| known.set(name, value.get_ref()));
+    for (name, value) in variables {
+        let text = value.get_ref();
+        let is_name =
+            !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+        if !is_name {
+            let what = format!(
+                "variable `{name}`: expected a name of letters, digits and `_`, without `$`"
+            );
+            return Err(Fault::new(value.span(), what));
+        }
+        let reference = format!("${name}");
+        if addresses::parse::<IpAddr>(&reference, 0, &known).is_err()
+            && addresses::parse::<u16>(&reference, 0, &known).is_err()
+        {
+            let what = format!(
+                "variable `{name}` is `{text}`: expected addresses or ports as rules have them, \
+                 like `[10.0.0.0/8,!10.1.0.0/16]`"
+            );
+            return Err(Fault::new(value.span(), what));
+        }
+    }
+    Ok(())
 }

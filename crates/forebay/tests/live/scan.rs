@@ -115,3 +115,63 @@ fn groups_get_hits_and_the_rest_and_a_reload_loses_nothing() {
         assert_eq!(broker.ended()["closes"], true);
     });
 }
+
+#[test]
+fn rules_select_flows_and_a_reload_of_rules_loses_nothing() {
+    in_namespace(|| {
+        for (generator, broker) in [("g", "b"), ("s1", "ids"), ("s2", "rest")] {
+            veth(generator, broker);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (socket, rules) = (folder.path().join("control"), folder.path().join("rules"));
+        let of_text = |text: &str| {
+            let filterable =
+                format!("alert udp any any -> $HOME 53 (msg:\"it\"; content:\"{text}\"; sid:7;)");
+            // Nothing of port 9 comes, and one rule has an error.
+            let others = "alert udp any any -> any 9 (sid:8;)\nalert udp any any\n";
+            fs::write(&rules, format!("{filterable}\n{others}")).unwrap();
+        };
+        of_text("HTTP/1.1");
+        let scan = format!(
+            "[scan]\nrules = [\"{}\"]\nvariables = {{ HOME = \"10.0.0.1\" }}\n",
+            rules.display()
+        );
+        let broker = broker(&configure(folder.path(), &socket, &scan), &socket);
+        let ledger = || ask(&socket, &["ledger"]).unwrap();
+        let generate = |round: u64| Sender::open("g").paced(|n| datagram(round, n), 4000, 4000.0);
+        let settled = |sent: u64| {
+            wait_for("the packets", || number(row(&ledger(), "scan"), "in") >= sent);
+            ledger()
+        };
+        let out = |said: &Value, stage: &str| number(row(said, stage), "out");
+        generate(1);
+        let said = settled(4000);
+        // Ten of a hundred flows are hits, in the second half; what else the kernel sends is clean.
+        let (hits, clean) = (out(&said, "tx ids"), out(&said, "tx rest"));
+        assert!(hits >= 190 && clean >= 3800, "{said}");
+        assert_eq!(hits + clean, out(&said, "scan"), "{said}");
+        let shown = ask(&socket, &["scan"]).unwrap();
+        let of = |key: &str| number(&shown, key);
+        assert_eq!((of("rules"), of("filterable"), of("refused")), (2, 1, 1), "{shown}");
+        let hit = &shown["hits"][0];
+        assert_eq!((number(hit, "sid"), number(hit, "flows")), (7, 10), "{shown}");
+        assert_eq!(hit["message"], "it", "{shown}");
+
+        // The same rules go on counting. With others while packets come, none is lost.
+        assert!(ask(&socket, &["reload"]).is_some());
+        assert_eq!(ask(&socket, &["scan"]).unwrap(), shown);
+        std::thread::scope(|scope| {
+            let sending = scope.spawn(|| generate(2));
+            for round in 0..5 {
+                of_text(if round % 2 == 0 { "nothing of it" } else { "HTTP/1.1" });
+                assert!(ask(&socket, &["reload"]).is_some());
+            }
+            sending.join().unwrap();
+        });
+        let said = settled(8000);
+        assert_eq!(out(&said, "tx ids") + out(&said, "tx rest"), out(&said, "scan"), "{said}");
+        assert_eq!(ask(&socket, &["scan"]).unwrap()["hits"], serde_json::json!([]));
+        assert!(ask(&socket, &["drain"]).is_some());
+        assert_eq!(broker.ended()["closes"], true);
+    });
+}

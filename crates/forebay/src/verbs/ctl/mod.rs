@@ -151,6 +151,9 @@ fn status(answer: &Value) -> String {
 
 /// What packets are scanned for.
 fn scan(answer: &Value) -> String {
+    if !answer["rules"].is_null() {
+        return scan_of_rules(answer);
+    }
     let mut table = Table::new(vec![
         Column::right("number"),
         Column::right("packets"),
@@ -170,6 +173,59 @@ fn scan(answer: &Value) -> String {
         text(&answer["engine"]),
         human::count(number(&answer["others"])),
         shown(&table)
+    )
+}
+
+/// The rules that packets are scanned for, and what passes packets besides their literals.
+fn scan_of_rules(answer: &Value) -> String {
+    let count = |value: &Value| human::count(number(value));
+    let rules = |key: &str, title: &str| {
+        let mut table = Table::new(vec![
+            Column::right("sid"),
+            Column::right("packets"),
+            Column::right("flows"),
+            Column::wrapped(title),
+        ]);
+        for rule in items(&answer[key]) {
+            let sid = format!("{}:{}", number(&rule["gid"]), number(&rule["sid"]));
+            let [packets, flows] = [&rule["packets"], &rule["flows"]].map(count);
+            table.row([sid, packets, flows, text(&rule["message"])]);
+        }
+        shown(&table)
+    };
+    let mut passed = Table::new(vec![
+        Column::left("passed because of"),
+        Column::right("packets"),
+        Column::right("flows"),
+        Column::right("rules or literals"),
+        Column::wrapped("reason"),
+    ]);
+    for trigger in items(&answer["triggers"]) {
+        let [packets, flows, all] =
+            ["packets", "flows", "literals"].map(|key| count(&trigger[key]));
+        let reason = "something may hide literals".to_owned();
+        passed.row([text(&trigger["hazard"]), packets, flows, all, reason]);
+    }
+    for cause in items(&answer["causes"]) {
+        let [packets, flows, all] = ["packets", "flows", "rules"].map(|key| count(&cause[key]));
+        passed.row([text(&cause["cause"]), packets, flows, all, text(&cause["reason"])]);
+    }
+    let refused = match number(&answer["refused"]) {
+        0 => String::new(),
+        refused => format!("{} rules with errors are not scanned for\n", human::count(refused)),
+    };
+    format!(
+        "{} rules, {} of them by {} literals, by {}, engine {}; at most {} conditions a packet\n\
+         {refused}{}{}{}",
+        count(&answer["rules"]),
+        count(&answer["filterable"]),
+        count(&answer["literals"]),
+        text(&answer["mode"]),
+        text(&answer["engine"]),
+        count(&answer["tests"]),
+        rules("hits", "rule whose literals were found"),
+        rules("always_forward", "rule that no literal decides"),
+        shown(&passed),
     )
 }
 
