@@ -106,7 +106,7 @@ fn read_rules(
     }
     if set.refused() > 0 {
         notices.push(format!(
-            "{} rules with errors are not scanned for: flows that they fire on can be clean",
+            "rules with errors that are not scanned for: {}; flows on which they fire can be clean",
             set.refused()
         ));
     }
@@ -413,7 +413,7 @@ mod tests {
         let built = compile(&config, None).unwrap();
         let place = format!("{}:3:26: expected", path.display());
         assert!(built.notices[0].starts_with(&place), "{:?}", built.notices);
-        assert!(built.notices[1].starts_with("1 rules with errors"), "{:?}", built.notices);
+        assert!(built.notices[1].contains("not scanned for: 1;"), "{:?}", built.notices);
         let first = built.scan.unwrap();
         let shown = answer(Some(&first)).unwrap();
         assert_eq!((&shown["rules"], &shown["refused"]), (&json!(2), &json!(1)));

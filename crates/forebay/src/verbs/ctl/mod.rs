@@ -212,7 +212,7 @@ fn scan_of_rules(answer: &Value) -> String {
     }
     let refused = match number(&answer["refused"]) {
         0 => String::new(),
-        refused => format!("{} rules with errors are not scanned for\n", human::count(refused)),
+        refused => format!("rules with errors, not scanned for: {}\n", human::count(refused)),
     };
     format!(
         "{} rules, {} of them by {} literals, by {}, engine {}; at most {} conditions a packet\n\
