@@ -42,11 +42,19 @@ impl Windows {
     }
 }
 
-/// The hash of a region of at most 8 bytes.
+/// The hash of a region of at most 7 bytes.
 fn region_hash(region: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    bytes[..region.len()].copy_from_slice(region);
-    hash::region(u64::from_le_bytes(bytes))
+    hash_at(region, 0, region.len())
+}
+
+/// The hash of the `len` bytes, at most 7, of a text from `start` on.
+#[inline]
+fn hash_at(text: &[u8], start: usize, len: usize) -> u64 {
+    let bytes = match text[start..].first_chunk() {
+        Some(bytes) => u64::from_le_bytes(*bytes),
+        None => text[start..].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)),
+    };
+    hash::region(bytes & (u64::MAX >> (64 - 8 * len)))
 }
 
 /// How the literals of a set are found.
@@ -121,10 +129,9 @@ fn plan_windows(
         })
         .collect();
     let singles = windows.iter().zip(reach..);
-    let (single, at) = least(singles.map(|(&(_, work), at)| {
-        let (start, end) = long_region(text, at);
-        (work + loads.crowd(&text[start..end]), at)
-    }));
+    let (single, at) = least(
+        singles.map(|(&(_, work), at)| (work + loads.crowd(text, long_region(text, at)), at)),
+    );
     if single == f32::INFINITY {
         // A run, but for bytes in front of it or for case.
         let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
@@ -132,7 +139,7 @@ fn plan_windows(
         return plan_long(plan, group, text, at);
     }
     let region = windows.windows(4).zip(reach..).map(|(windows, at)| {
-        let crowd = loads.crowd(&text[at..at + REGION]);
+        let crowd = loads.crowd(text, (at, at + REGION));
         (windows.iter().map(|(_, work)| work).sum::<f32>() / 4.0 + crowd, at)
     });
     let (of_region, region) = least(region);
@@ -193,9 +200,11 @@ impl Loads {
         for group in 0..groups.len() as u32 {
             folded.clear();
             folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
-            for region in folded.windows(REGION).chain(folded.windows(LONG_REGION)) {
-                let slot = loads.region(region);
-                loads.regions[slot] = loads.regions[slot].saturating_add(1);
+            for len in [REGION, LONG_REGION] {
+                for start in 0..(folded.len() + 1).saturating_sub(len) {
+                    let slot = loads.region(&folded, (start, start + len));
+                    loads.regions[slot] = loads.regions[slot].saturating_add(1);
+                }
             }
         }
         loads
@@ -205,8 +214,8 @@ impl Loads {
         (window.wrapping_mul(hash::WORD) >> (32 - self.bits)) as usize
     }
 
-    fn region(&self, region: &[u8]) -> usize {
-        region_hash(region) as usize & (self.regions.len() - 1)
+    fn region(&self, text: &[u8], (start, end): (usize, usize)) -> usize {
+        hash_at(text, start, end - start) as usize & (self.regions.len() - 1)
     }
 
     fn add(&mut self, window: u32) {
@@ -221,7 +230,7 @@ impl Loads {
     }
 
     /// The further work for a literal with this region.
-    fn crowd(&self, region: &[u8]) -> f32 {
-        f32::from(self.regions[self.region(region)].saturating_sub(1)) * CROWDED
+    fn crowd(&self, text: &[u8], region: (usize, usize)) -> f32 {
+        f32::from(self.regions[self.region(text, region)].saturating_sub(1)) * CROWDED
     }
 }
