@@ -12,7 +12,7 @@ use crate::stage::Setting;
 
 /// Set in the column `record` where the record has ended by the batch: the other bits are its
 /// place among these.
-const ENDED: u32 = 1 << 31;
+pub(crate) const ENDED: u32 = 1 << 31;
 
 /// The records of the flows of one chain.
 #[derive(Debug, Default)]

@@ -165,6 +165,31 @@ fn texts_that_are_longer_than_the_buffer() {
     }
 }
 
+#[test]
+fn literals_at_every_place_about_the_ends_of_the_buffer() {
+    let mut random = Random::new(5);
+    let mut text = |len| string(&mut random, b"abcdefghijklm", len);
+    let mut literals: Vec<(Vec<u8>, bool)> = Vec::new();
+    for len in [4, 5, 7, 8, 12, 32, 40, 65] {
+        literals.extend([(text(len), true), (text(len), false)]);
+    }
+    // Found by its beginning.
+    literals.push(([&b"b"[..], &[b'a'; 64]].concat(), true));
+    let engines = Engines::new(&set(&literals));
+    // The buffer takes 8 KiB; the parts of a text have 8 bytes in common.
+    for end in [8192, 8192 + 8184] {
+        for (number, (literal, _)) in literals.iter().enumerate() {
+            for place in end - literal.len() - 12..end + 12 {
+                let mut text = vec![b'.'; place];
+                text.extend_from_slice(literal);
+                text.extend_from_slice(&[b','; 600]);
+                let found = engines.assert_equal(&[&text], "a place about the end of the buffer");
+                assert!(found >= 1, "literal {number} is not found at {place}");
+            }
+        }
+    }
+}
+
 /// Literals that are in packets, or nearly, of 1 to 40 bytes.
 fn literals_of(packets: &[capture::Packet], random: &mut Random, count: usize) -> LiteralSet {
     let mut set = LiteralSet::new();

@@ -214,15 +214,17 @@ impl Shedder {
     pub fn other(&mut self, len: u32, is_suspect: bool) -> Option<Shed> {
         let fits = self.fits(len, is_suspect);
         match &mut self.policy {
-            Some(Policy::Whole(whole)) if fits => whole.other(Count::of(len), &self.limit),
+            Some(Policy::Whole(whole)) if fits => {
+                whole.other(Count::of(len), is_suspect, &self.limit);
+            }
             Some(Policy::Link(link)) if fits => link.other(len),
             _ => {}
         }
         self.settle(len, (!fits).then_some(Shed::Limit))
     }
 
-    /// Whether there is room for a packet. For the rest of the suspect flows of the batch, room is
-    /// kept.
+    /// Whether there is room for a packet. Where whole suspect flows come first, room is kept for
+    /// those that are still to come of the batch.
     fn fits(&mut self, len: u32, is_suspect: bool) -> bool {
         let len = Count::of(len);
         if is_suspect {
@@ -231,7 +233,8 @@ impl Shedder {
                 bytes: self.suspect.bytes.saturating_sub(len.bytes),
             };
         }
-        let kept = if is_suspect { Count::default() } else { self.suspect };
+        let keeps = matches!(&self.policy, Some(Policy::Whole(whole)) if whole.suspect_fit());
+        let kept = if keeps && !is_suspect { self.suspect } else { Count::default() };
         let after = parts(self.sent + len + kept);
         after.iter().zip(self.room.granted).all(|(&all, room)| all <= room)
     }

@@ -16,8 +16,8 @@
 //! Of a cut flow the first ends of the connection still pass, if there is room, so that the
 //! sensor can close it.
 //!
-//! Suspect flows come first: as long as all that is offered of them is within the limit, all of it
-//! passes, and the others share the rest by the same rules. Where suspect flows alone are too much,
+//! Suspect flows come first: as long as all that a worker is offered of them is within its share of the
+//! limit, all of it passes, and the others share the rest by the same rules. Where suspect flows alone are too much,
 //! they share the whole by these rules, and the others get what is left.
 //!
 //! New flows may use what others leave, at a rate that is never above the limit's: otherwise all
@@ -211,9 +211,14 @@ impl WholeFlows {
         None
     }
 
+    /// Whether all that is offered of suspect flows passes.
+    pub(super) fn suspect_fit(&self) -> bool {
+        self.suspect_fit
+    }
+
     /// A packet of no flow passes: of what is allowed for new flows, it takes its part.
-    pub(super) fn other(&mut self, len: Count, limit: &Limit) {
-        add(&mut self.parts[0].new, len);
+    pub(super) fn other(&mut self, len: Count, is_suspect: bool, limit: &Limit) {
+        add(if is_suspect { &mut self.suspect } else { &mut self.parts[0].new }, len);
         self.pass(len, limit);
     }
 

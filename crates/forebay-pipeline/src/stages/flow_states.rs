@@ -3,6 +3,8 @@
 use forebay_flow::FlowRecord;
 use forebay_packet::{Batch, FlowKey};
 
+use crate::shared_flows::ENDED;
+
 /// The most states. Flows whose records have numbers that are equal modulo this share one.
 const STATES: usize = 1 << 22;
 
@@ -31,7 +33,7 @@ impl Default for FlowStates {
 impl FlowStates {
     /// The state that `owner` keeps of the flow of packet `i`, of which `record` is the record; 0 if
     /// it has kept none since the flow began. None if another owner that `lives` keeps the flow's
-    /// state.
+    /// state, or if the record has ended by the batch.
     ///
     /// That it is this flow's state, and not one of a flow that had the number before, is known by
     /// 16 bits of the key: of 65,536 flows whose first packet no owner decided on, one goes on with
@@ -44,7 +46,11 @@ impl FlowStates {
         owner: u16,
         lives: impl Fn(u16) -> bool,
     ) -> Option<&mut u16> {
-        let cell = &mut self.0[batch.record[i] as usize % STATES];
+        let number = batch.record[i];
+        if number & ENDED != 0 {
+            return None;
+        }
+        let cell = &mut self.0[number as usize % STATES];
         let tag = tag(&record.key);
         let is_of_flow = cell.tag == tag && !begins(batch, i, record);
         if !is_of_flow || (cell.owner != owner && !lives(cell.owner)) {

@@ -282,12 +282,12 @@ impl Scan<'_> {
                 let literal = groups.literal(found.group);
                 let Some(at) = (part.offset + behind).checked_sub(literal.at) else { continue };
                 let text = self.job.text(part.text);
-                let is_there = if literal.nocase && literal.at <= behind {
-                    let start = start - literal.at;
-                    let end = start + literal.len;
-                    end <= FRONT + part.end
-                        && at + literal.len > text.head.len()
-                        && groups.is_at(&literal, &buffer.bytes()[start..])
+                // In the buffer are the part's bytes, folded; a longer text goes on behind them.
+                let end = start + literal.len - literal.at;
+                let is_within = literal.at <= behind && end <= FRONT + part.end;
+                let is_there = if literal.nocase && is_within {
+                    at + literal.len > text.head.len()
+                        && groups.is_at(&literal, &buffer.bytes()[start - literal.at..])
                 } else {
                     text.has(at, groups.text(found.group), literal.nocase)
                 };

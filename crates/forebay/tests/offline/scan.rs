@@ -183,6 +183,12 @@ fn by_stream_literals_are_found_across_segments_and_doubts_are_told() {
     let input = scratch.file("middle.pcap", &Pcap::of(ETHERNET).file(&frames[1..2]));
     let said = scan(&file, &input, &["--stream", "--json"]).exits(0).json();
     assert_eq!((&said["matches"], &said["doubts"]), (&json!(1), &json!({"middle": 1})), "{said}");
+    // A hole that stays open to the end of the capture.
+    let input = scratch
+        .file("hole.pcap", &Pcap::of(ETHERNET).file(&[&frames[..1], &frames[2..3]].concat()));
+    let said = scan(&file, &input, &["--stream", "--json"]).exits(0).json();
+    assert_eq!((&said["matches"], &said["doubts"]), (&json!(0), &json!({"gap": 1})), "{said}");
+    let input = scratch.file("middle.pcap", &Pcap::of(ETHERNET).file(&frames[1..2]));
     let table = scan(&file, &input, &["--stream"]).exits(0).text();
     assert!(table.contains("flows that may have more: middle 1"), "{table}");
 }

@@ -189,6 +189,13 @@ impl ScannedFlows {
         self.sweep(SWEPT_AT_REST);
     }
 
+    /// Ends all streams, and notes what remains in doubt: no packet comes any more.
+    pub(super) fn finish(&mut self) {
+        for stream in &mut self.streams {
+            end(stream, &mut self.pool, &mut self.ended);
+        }
+    }
+
     /// Gives back the memory of some of the flows that have ended.
     fn sweep(&mut self, flows: usize) {
         if self.streams.is_empty() {

@@ -14,12 +14,13 @@ mod compiled;
 mod flows;
 mod rules;
 mod select;
+mod texts;
 
 use std::sync::Arc;
 
-use forebay_packet::decode::{Carried, DecodeOutcome};
+use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::{BATCH, Batch, Decoder, HashKey, LiveMask, NO_RECORD};
-use forebay_scan::reassembly::{Segment, Uncertainties, Uncertainty};
+use forebay_scan::reassembly::{Segment, Uncertainty};
 use forebay_scan::{Match, Matches, Scratch, StreamState};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
@@ -31,37 +32,10 @@ use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
 use rules::{RuleCounts, SYN, Seen, is_inner, opens};
+use texts::Texts;
 
 /// What is scanned for, or nothing any more.
 impl Setting for Option<Arc<CompiledScan>> {}
-
-/// The texts of a packet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Texts {
-    /// Where the text that is scanned by itself starts in the packet, and its bytes.
-    block: (u32, u32),
-    /// The part of a stream.
-    segment: Option<TcpPart>,
-    causes: Uncertainties,
-    /// Bytes before some of the stream are missing.
-    waits: bool,
-    /// Bytes behind the TCP or UDP header, if that is known.
-    payload_len: Option<u32>,
-    /// The packet is in a tunnel: the text by itself has the headers around it, too.
-    is_layered: bool,
-    /// The tunnels that are looked into.
-    tunnel_depth: u8,
-}
-
-/// The part of a stream that a packet has.
-#[derive(Clone, Copy, Debug)]
-struct TcpPart {
-    sequence: u32,
-    acknowledgment: u32,
-    start: u32,
-    len: u32,
-    sent: u32,
-}
 
 /// Flows and packets by what became of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,6 +47,15 @@ struct Counts {
     doubts: [u64; Uncertainty::ALL.len()],
     evicted: u64,
     rules: RuleCounts,
+}
+
+impl Counts {
+    /// Counts doubts about flows that have ended.
+    fn add_ended(&mut self, flows: &mut ScannedFlows) {
+        for doubts in flows.ended.drain(..) {
+            doubts.iter().for_each(|cause| self.doubts[cause as usize] += 1);
+        }
+    }
 }
 
 /// What a stage has while it scans.
@@ -327,9 +310,7 @@ impl Scanning {
             }
             flows.keep(number);
         }
-        for doubts in flows.ended.drain(..) {
-            doubts.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
-        }
+        counts.add_ended(flows);
         counts.suspect_packets += suspect.count() as u64;
         batch.suspect = suspect;
     }
@@ -341,64 +322,6 @@ fn first_of<'a>(matches: &mut &'a [Match], wanted: impl Fn(u32) -> bool) -> &'a 
     let (first, rest) = matches.split_at(len);
     *matches = rest;
     first
-}
-
-impl Texts {
-    /// Bytes that are scanned, the block and the segment together.
-    fn scanned(&self) -> usize {
-        (self.block.1 + self.segment.map_or(0, |part| part.len)) as usize
-    }
-
-    /// Takes what is behind a TCP or UDP header. `missing` bytes at the end of the packet are not
-    /// captured.
-    fn take(&mut self, packet: &[u8], carried: &Carried<'_>, missing: u32, by_stream: bool) {
-        let len = carried.payload.len() as u32;
-        // Where the payload is empty, it may point anywhere.
-        let start = match len {
-            0 => packet.len() as u32,
-            _ => (carried.payload.as_ptr() as usize - packet.as_ptr() as usize) as u32,
-        };
-        // Where the datagram ends before the packet does, the rest is padding.
-        let is_cut = missing > 0 && (start + len) as usize == packet.len();
-        self.payload_len = (!is_cut).then_some(len);
-        self.is_layered = carried.is_in_tunnel;
-        let sent = if is_cut { len.saturating_add(missing) } else { len };
-        match carried.tcp_numbers.filter(|_| by_stream) {
-            Some((sequence, acknowledgment)) => {
-                self.segment = Some(TcpPart { sequence, acknowledgment, start, len, sent });
-                if !carried.is_in_tunnel {
-                    self.block = (0, 0);
-                }
-            }
-            None => {
-                if !carried.is_in_tunnel {
-                    self.block = (start, len);
-                }
-                if carried.tcp_numbers.is_none() && is_teredo(packet, carried.payload) {
-                    self.causes.insert(Uncertainty::Undecoded);
-                }
-                if is_cut {
-                    self.causes.insert(Uncertainty::Truncated);
-                }
-            }
-        }
-    }
-}
-
-/// Whether the payload of a UDP datagram in a packet is an IPv6 packet (Teredo, RFC 4380), perhaps
-/// behind an indication of its origin: sensors see a packet in it, which is not decoded here.
-fn is_teredo(packet: &[u8], payload: &[u8]) -> bool {
-    let number =
-        |bytes: &[u8], at: usize| usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
-    // The datagram may end before the packet around it.
-    let start = payload.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
-    let Some(header) = start.checked_sub(8).filter(|_| payload.len() >= 40) else { return false };
-    let len = number(packet, header + 4).saturating_sub(8).min(payload.len());
-    let inner = match payload {
-        [0, 0, ..] => &payload[8..len.max(8)],
-        _ => &payload[..len],
-    };
-    inner.len() >= 40 && inner[0] >> 4 == 6 && number(inner, 4) == inner.len() - 40
 }
 
 impl Stage for Scan {
@@ -437,6 +360,14 @@ impl Stage for Scan {
     fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
         if let Some(scanning) = &mut self.scanning {
             scanning.flows.pass_time(now.saturating_sub(self.scanned));
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self, _out: &mut Outbox) -> Result<(), StageError> {
+        if let Some(scanning) = &mut self.scanning {
+            scanning.flows.finish();
+            self.counts.add_ended(&mut scanning.flows);
         }
         Ok(())
     }

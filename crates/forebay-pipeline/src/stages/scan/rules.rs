@@ -18,9 +18,9 @@ use forebay_scan::rules::{
 };
 use forebay_scan::{LiteralError, Match};
 
-use super::Texts;
 use super::compiled::MOST_COUNTED;
 use super::flows::Verdict;
+use super::texts::Texts;
 
 /// TCP, ICMP and ICMPv6.
 const TCP: u8 = 6;
