@@ -56,6 +56,11 @@ const SCHEMA_OF_TIMES: &str = "
     OPTIONAL INT64 last_ba (TIMESTAMP(NANOS, true));
 ";
 
+/// Behind these, of a broker's records.
+const SCHEMA_OF_SCAN: &str = "
+    OPTIONAL BYTE_ARRAY scan (STRING);
+";
+
 /// The values of a column in the present row group. An optional column has a level for each
 /// row: 1 with a value, 0 without.
 enum Column {
@@ -101,7 +106,8 @@ pub(crate) struct ColumnWriter<W: Write + Send> {
 impl<W: Write + Send> ColumnWriter<W> {
     pub(crate) fn new(out: W, has_origin: bool) -> io::Result<Self> {
         let of_origin = if has_origin { SCHEMA_OF_ORIGIN } else { "" };
-        let schema = format!("message flow {{ {SCHEMA} {of_origin} {SCHEMA_OF_TIMES} }}");
+        let of_scan = if has_origin { SCHEMA_OF_SCAN } else { "" };
+        let schema = format!("message flow {{ {SCHEMA} {of_origin} {SCHEMA_OF_TIMES} {of_scan} }}");
         let schema = parse_message_type(&schema).map_err(io_error)?;
         let properties = WriterProperties::builder()
             .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -148,7 +154,9 @@ impl<W: Write + Send> ColumnWriter<W> {
             let times = counts.times().map_or([None; 2], |times| times.map(Some));
             times.map(Value::OptionalNanos)
         });
+        let scan = row.origin.map(|_| Value::OptionalText(row.scan()));
         let values = values.into_iter().chain(of_origin.into_iter().flatten()).chain(times);
+        let values = values.chain(scan);
         if self.columns.is_empty() {
             self.columns = values.map(Column::with).collect();
         } else {

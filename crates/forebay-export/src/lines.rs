@@ -15,13 +15,15 @@ const HEADING: &str = "community_id,proto,a,b,packets_ab,packets_ba,bytes_ab,byt
                        tcp_flags_ab,tcp_flags_ba,ended";
 const HEADING_OF_ORIGIN: &str = ",group,sensor,cut,shed";
 
-/// The last columns: the times in each direction.
+/// The last columns: the times in each direction, and of a broker's records the verdict.
 const HEADING_OF_TIMES: &str = ",first_ab,last_ab,first_ba,last_ba";
+const HEADING_OF_SCAN: &str = ",scan";
 
 /// Writes the line before all others.
 pub(crate) fn write_csv_heading(out: &mut dyn Write, has_origin: bool) -> io::Result<()> {
     let of_origin = if has_origin { HEADING_OF_ORIGIN } else { "" };
-    writeln!(out, "{HEADING}{of_origin}{HEADING_OF_TIMES}")
+    let of_scan = if has_origin { HEADING_OF_SCAN } else { "" };
+    writeln!(out, "{HEADING}{of_origin}{HEADING_OF_TIMES}{of_scan}")
 }
 
 /// Writes a row as a line of CSV (RFC 4180).
@@ -51,6 +53,9 @@ pub(crate) fn write_csv(out: &mut dyn Write, row: &Row<'_>) -> io::Result<()> {
             Some([first, last]) => write!(out, ",{},{}", iso8601(first), iso8601(last))?,
             None => write!(out, ",,")?,
         }
+    }
+    if row.origin.is_some() {
+        write!(out, ",{}", row.scan().unwrap_or(""))?;
     }
     writeln!(out)
 }
@@ -103,8 +108,9 @@ pub fn as_json(row: &Row<'_>) -> Value {
         flow["sensor"] = sensor.into();
         flow["cut"] = row.record.cut.into();
         flow["shed"] = row.record.shed.into();
+        flow["scan"] = row.scan().into();
     }
-    let ends = naming::ends_json(["a", "b"], &row.record.key, row.record.a_is_high);
+    let ends = naming::ends_json(["a", "b"], &row.record.key, row.record.a_is_high());
     naming::with_fields(flow, ends)
 }
 

@@ -39,7 +39,7 @@ impl<'a> Row<'a> {
         Self {
             community_id: community_id(&record.key, seed),
             proto: naming::protocol(&record.key),
-            ends: naming::both_ends(&record.key, record.a_is_high),
+            ends: naming::both_ends(&record.key, record.a_is_high()),
             record,
             origin,
         }
@@ -51,6 +51,11 @@ impl<'a> Row<'a> {
             let is_set = |(bit, letter): (usize, &char)| (flags >> bit & 1 != 0).then_some(*letter);
             TCP_FLAGS.iter().enumerate().filter_map(is_set).collect()
         })
+    }
+
+    /// The verdict of a scan: `suspect` if something was found in the flow, or may have been missed.
+    pub(crate) fn scan(&self) -> Option<&'static str> {
+        self.record.is_suspect().then_some("suspect")
     }
 
     pub(crate) fn ended(&self) -> Option<&'static str> {

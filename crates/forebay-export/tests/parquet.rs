@@ -57,39 +57,45 @@ fn memory_holds_one_row_group() {
 #[test]
 fn a_brokers_records_name_group_and_sensor() {
     let rows = [Some("ids-1"), None].map(|sensor| Origin { group: "ids, \"all\"", sensor });
+    let record_of = |origin: Origin<'_>| {
+        let mut record = record(1);
+        if origin.sensor.is_some() {
+            record.mark_suspect();
+        }
+        record
+    };
     let written = |format| {
         let mut writer = RecordWriter::new(Vec::new(), format, true).unwrap();
         for origin in rows {
-            writer.write(&Row::new(&record(1), 0, Some(origin))).unwrap();
+            writer.write(&Row::new(&record_of(origin), 0, Some(origin))).unwrap();
         }
         writer.finish().unwrap()
     };
     let csv = String::from_utf8(written(RecordFormat::Csv)).unwrap();
     let lines: Vec<&str> = csv.lines().collect();
     assert!(
-        lines[0].ends_with(",ended,group,sensor,cut,shed,first_ab,last_ab,first_ba,last_ba"),
+        lines[0].ends_with(",ended,group,sensor,cut,shed,first_ab,last_ab,first_ba,last_ba,scan"),
         "{}",
         lines[0]
     );
     let times = "1970-01-01T00:00:00.000000002Z,1970-01-01T00:00:00.000000003Z,\
                  1969-12-31T23:59:59.999999995Z,2262-04-11T23:47:16.854775807Z";
     for (line, sensor) in lines[1..].iter().zip(["ids-1", ""]) {
-        let end = format!(",idle,\"ids, \"\"all\"\"\",{sensor},7,4294967295,{times}");
+        let scan = if sensor.is_empty() { "" } else { "suspect" };
+        let end = format!(",idle,\"ids, \"\"all\"\"\",{sensor},7,4294967295,{times},{scan}");
         assert!(line.ends_with(&end), "{line}");
     }
     let json = String::from_utf8(written(RecordFormat::JsonLines)).unwrap();
-    let sensors: Vec<serde_json::Value> = json
-        .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["sensor"].clone())
-        .collect();
-    assert_eq!(sensors, [serde_json::json!("ids-1"), serde_json::Value::Null]);
+    let values = json.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let named: Vec<_> = values.map(|one| serde_json::json!([one["sensor"], one["scan"]])).collect();
+    assert_eq!(named, [serde_json::json!(["ids-1", "suspect"]), serde_json::json!([null, null])]);
     let columns = bytes::Bytes::from(written(RecordFormat::Parquet));
     let file = SerializedFileReader::new(columns).unwrap();
     let last = |row: Result<parquet::record::Row, _>| -> Vec<Field> {
         row.unwrap().into_columns().into_iter().skip(15).map(|(_, field)| field).collect()
     };
     let read: Vec<Vec<Field>> = file.get_row_iter(None).unwrap().map(last).collect();
-    let of = |sensor| {
+    let of = |sensor, scan| {
         vec![
             Field::Str("ids, \"all\"".to_owned()),
             sensor,
@@ -99,7 +105,9 @@ fn a_brokers_records_name_group_and_sensor() {
             Field::Long(3),
             Field::Long(-5),
             Field::Long(i64::MAX),
+            scan,
         ]
     };
-    assert_eq!(read, [of(Field::Str("ids-1".to_owned())), of(Field::Null)]);
+    let text = |text: &str| Field::Str(text.to_owned());
+    assert_eq!(read, [of(text("ids-1"), text("suspect")), of(Field::Null, Field::Null)]);
 }

@@ -53,6 +53,10 @@ const HALF_FULL: u64 = 1 << (BYTES - 1) | 1 << 63;
 /// latest: two milliseconds.
 const SEEN_UNIT: u32 = 21;
 
+/// Flags of a record: the first packet came from the key's high end; some packet was suspect.
+const A_IS_HIGH: u8 = 1;
+const SUSPECT: u8 = 2;
+
 /// One flow. Two cache lines; the first is all that finding it reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(64))]
@@ -85,8 +89,8 @@ pub struct FlowRecord {
     /// What the cutoff keeps, likewise; 0 if it has not been reached. The next record of a flow whose
     /// record ends by the active timeout begins with this, and with `state`.
     pub cut_off: [u8; 2],
-    /// The first packet came from the key's high end, which is therefore `a`.
-    pub a_is_high: bool,
+    /// [`A_IS_HIGH`] and [`SUSPECT`].
+    flags: u8,
     /// Why it ended; nothing if it was open when the traffic ended.
     pub ended: Option<EndReason>,
 }
@@ -95,7 +99,33 @@ impl FlowRecord {
     /// A record without packets yet, whose first one comes from the key's high end or not.
     #[must_use]
     pub fn new(key: FlowKey, a_is_high: bool, nanos: i64) -> Self {
-        Self { key, first: [nanos; 2], last: [nanos; 2], a_is_high, ..Self::default() }
+        Self {
+            key,
+            first: [nanos; 2],
+            last: [nanos; 2],
+            flags: u8::from(a_is_high) * A_IS_HIGH,
+            ..Self::default()
+        }
+    }
+
+    /// Whether the first packet came from the key's high end, which is therefore `a`.
+    #[inline]
+    #[must_use]
+    pub fn a_is_high(&self) -> bool {
+        self.flags & A_IS_HIGH != 0
+    }
+
+    /// Whether some packet was suspect: in its flow a scan had found something, or may have missed
+    /// it.
+    #[must_use]
+    pub fn is_suspect(&self) -> bool {
+        self.flags & SUSPECT != 0
+    }
+
+    /// Notes that a packet was suspect.
+    #[inline]
+    pub fn mark_suspect(&mut self) {
+        self.flags |= SUSPECT;
     }
 
     /// The record with these packets from the end that sent the first packet, and to it. Packets
@@ -121,7 +151,7 @@ impl FlowRecord {
     /// The next record of the flow of `ended`.
     pub(super) fn continuing(self, ended: &Self) -> Self {
         let [ab, ba] = ended.cut_off;
-        let cut_off = if self.a_is_high == ended.a_is_high { [ab, ba] } else { [ba, ab] };
+        let cut_off = if self.a_is_high() == ended.a_is_high() { [ab, ba] } else { [ba, ab] };
         Self { state: ended.state, cut_off, ..self }
     }
 

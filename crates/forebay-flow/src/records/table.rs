@@ -455,7 +455,7 @@ impl Packet {
     /// Counts the packet. Returns its direction, and whether it is the first in it.
     #[inline]
     fn count(&self, record: &mut FlowRecord) -> (usize, bool) {
-        let direction = usize::from(self.reversed != record.a_is_high);
+        let direction = usize::from(self.reversed != record.a_is_high());
         let is_first = record.count(direction, self.nanos, self.wire_len);
         if is_first {
             record.set_output(direction, self.output);

@@ -119,11 +119,11 @@ struct ModelRecord {
 impl ModelRecord {
     /// What the table has of the same flow.
     fn of(record: &FlowRecord) -> Self {
-        let FlowRecord { key, a_is_high, ended, tcp_flags, .. } = *record;
+        let FlowRecord { key, ended, tcp_flags, .. } = *record;
         let counts = record.directions();
         let directions = [0, 1]
             .map(|n| (record.packets()[n], record.bytes()[n], tcp_flags[n], counts[n].times()));
-        Self { key, a_is_high, directions, ended }
+        Self { key, a_is_high: record.a_is_high(), directions, ended }
     }
 
     fn times(&self) -> impl Iterator<Item = i64> {

@@ -271,7 +271,7 @@ impl ClassLimits {
 
 /// Whether the output of the flow of packet `i` is known, in its direction.
 fn has_output(record: &FlowRecord, batch: &Batch, i: usize) -> bool {
-    record.outputs()[usize::from(batch.reversed[i] != record.a_is_high)].is_some()
+    record.outputs()[usize::from(batch.reversed[i] != record.a_is_high())].is_some()
 }
 
 impl Stage for ClassLimits {

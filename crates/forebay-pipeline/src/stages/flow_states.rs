@@ -62,7 +62,7 @@ impl FlowStates {
 
 /// Whether packet `i` is the first of its flow.
 pub(super) fn begins(batch: &Batch, i: usize, record: &FlowRecord) -> bool {
-    let is_first = batch.first.contains(i) && batch.reversed[i] == record.a_is_high;
+    let is_first = batch.first.contains(i) && batch.reversed[i] == record.a_is_high();
     is_first && !batch.resumed.contains(i)
 }
 

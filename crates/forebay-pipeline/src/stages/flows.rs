@@ -251,6 +251,9 @@ impl Stage for Flows {
                 |i, counted| match counted {
                     Some(mut counted) => {
                         numbers[i].set(counted.number);
+                        if batch.suspect.contains(i) {
+                            counted.record.mark_suspect();
+                        }
                         if counted.is_first {
                             first.insert(i);
                         }

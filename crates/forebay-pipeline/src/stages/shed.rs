@@ -128,7 +128,7 @@ impl Stage for Shed {
         for i in which.iter() {
             let mut record = records.of(&batch, i);
             if let Some(record) = record.as_mut().filter(|_| batch.first.contains(i)) {
-                let direction = usize::from(batch.reversed[i] != record.a_is_high);
+                let direction = usize::from(batch.reversed[i] != record.a_is_high());
                 record.set_output(direction, batch.output.get(i).copied());
             }
             if shedders.sheds(sensor_of(&batch, i), record, None, &mut batch, i) {

@@ -176,7 +176,7 @@ fn decide(
             is_suspect,
             label: batch.label.get(i).and_then(|label| label.rate()),
         };
-        let is_back = batch.reversed[i] != record.a_is_high;
+        let is_back = batch.reversed[i] != record.a_is_high();
         let has_two = matches!(record.outputs(), [Some(one), Some(other)] if one != other);
         let none = &mut 0;
         let state = match states {

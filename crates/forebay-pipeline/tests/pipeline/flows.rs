@@ -11,7 +11,8 @@ use forebay_packet::random::Random;
 use forebay_packet::{Batch, DecodeOptions, Decoder, FlowKey, HashKey, LiveMask};
 use forebay_pipeline::stages::{Classify, LiveFragments, OPTIONAL};
 use forebay_pipeline::{
-    Chain, GroupStages, Place, RecordExport, RecordSink, Settings, SharedFlows, StageError,
+    Chain, GroupStages, Outbox, Place, Promises, RecordExport, RecordSink, Settings, SharedFlows,
+    Stage, StageError,
 };
 
 const OFFLINE: HashKey = HashKey::OFFLINE;
@@ -115,6 +116,50 @@ impl Model {
 fn record_of(flows: &SharedFlows, key: FlowKey) -> FlowRecord {
     let key = if key.kind == AddressKind::Opaque { FlowKey { low: 0, ..key } } else { key };
     *flows.lock().table.as_ref().unwrap().records().find(|record| record.key == key).unwrap()
+}
+
+/// Marks the packets to one address as suspect.
+struct Suspects;
+
+impl Stage for Suspects {
+    fn name(&self) -> &'static str {
+        "suspects"
+    }
+
+    fn promises(&self) -> Promises {
+        Promises { packets_unchanged: true, order_kept: true, holds_nothing: true }
+    }
+
+    fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
+        batch.suspect = LiveMask::default();
+        for i in 0..batch.len() {
+            if batch.packet(i)[33] == 2 {
+                batch.suspect.insert(i);
+            }
+        }
+        out.emit(batch);
+        Ok(())
+    }
+}
+
+#[test]
+fn records_of_suspect_packets_are_marked() {
+    let sink = Arc::new(Kept::default());
+    let export = RecordExport(Some(Arc::clone(&sink) as Arc<dyn RecordSink>));
+    let mut chain = Chain::new()
+        .with(Suspects)
+        .with(Classify::hashing(Decoder::new(DecodeOptions::default()), OFFLINE))
+        .with_optional(Place::BehindFragments, OFFLINE)
+        .configured(&settings("flows = true").with(export));
+    // Of the first flow one direction is suspect, of the second none.
+    let packets =
+        [(1, 2), (2, 1), (1, 3), (3, 1), (2, 1)].map(|(from, to)| whole(from, to, (7, 7)));
+    let packets: Vec<_> = (0..).zip(packets).collect();
+    through(&mut chain, batches(&packets, 2));
+    let records = sink.0.lock().unwrap();
+    let marked: Vec<_> =
+        records.iter().map(|one| (one.is_suspect(), one.total_packets())).collect();
+    assert_eq!(marked, [(true, 3), (false, 2)]);
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
             let file = entry.unwrap().path();
             assert_eq!(file.extension().and_then(|name| name.to_str()), Some("csv"), "{file:?}");
             let text = fs::read_to_string(&file).unwrap();
-            let whole = text.lines().skip(1).filter(|line| line.split(',').count() == 21).count();
+            let whole = text.lines().skip(1).filter(|line| line.split(',').count() == 22).count();
             assert_eq!(whole, text.lines().count() - 1, "{file:?}");
             assert!(text.ends_with('\n'), "{file:?}");
             lines += whole as u64;

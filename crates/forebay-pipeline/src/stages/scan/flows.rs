@@ -140,10 +140,11 @@ impl ScannedFlows {
                 }
                 if counted.record.total_packets() == 1 {
                     let opened = opens(batch.key[i].protocol, batch.tcp_flags[i]);
-                    verdicts[number] =
+                    let new =
                         Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
+                    let old = mem::replace(&mut verdicts[number], new);
                     if let Some(stream) = streams.get_mut(number) {
-                        end(stream, pool, ended);
+                        end(stream, &old, pool, ended);
                         stream.edition = edition;
                     }
                 }
@@ -191,8 +192,8 @@ impl ScannedFlows {
 
     /// Ends all streams, and notes what remains in doubt: no packet comes any more.
     pub(super) fn finish(&mut self) {
-        for stream in &mut self.streams {
-            end(stream, &mut self.pool, &mut self.ended);
+        for (stream, verdict) in self.streams.iter_mut().zip(&self.verdicts) {
+            end(stream, verdict, &mut self.pool, &mut self.ended);
         }
     }
 
@@ -205,16 +206,17 @@ impl ScannedFlows {
             self.cursor = (self.cursor + 1) % self.streams.len();
             let stream = &mut self.streams[self.cursor];
             if stream.edition != 0 && self.table.record(self.cursor as u32).is_none() {
-                end(stream, &mut self.pool, &mut self.ended);
+                let verdict = &self.verdicts[self.cursor];
+                end(stream, verdict, &mut self.pool, &mut self.ended);
             }
         }
     }
 }
 
-/// Ends a stream, and notes what remains in doubt.
-fn end(stream: &mut Stream, pool: &mut Pool, ended: &mut Vec<Uncertainties>) {
+/// Ends a stream, and notes what remains in doubt beyond what its flow has.
+fn end(stream: &mut Stream, verdict: &Verdict, pool: &mut Pool, ended: &mut Vec<Uncertainties>) {
     if stream.edition != 0 {
-        let doubts = mem::take(stream).connection.end(pool);
+        let doubts = mem::take(stream).connection.end(pool).without(verdict.causes);
         if !doubts.is_empty() {
             ended.push(doubts);
         }

@@ -78,7 +78,7 @@ impl PolicyResult<'_> {
             let (a, b, ends) = (empty.clone(), empty, Map::new());
             return Row { community_id: None, proto, a, b, ends, share, part, reading };
         };
-        let (key, a_is_high) = (&record.key, record.a_is_high);
+        let (key, a_is_high) = (&record.key, record.a_is_high());
         let (a, b) = naming::ends(key, a_is_high);
         Row {
             community_id: community_id(key, self.args.seed),

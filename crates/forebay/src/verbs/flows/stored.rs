@@ -51,11 +51,11 @@ impl StoredRecords {
 }
 
 fn to_words(record: &FlowRecord) -> [u64; WORDS] {
-    let FlowRecord { key, tcp_flags, a_is_high, ended, .. } = *record;
+    let FlowRecord { key, tcp_flags, ended, .. } = *record;
     let kind = KINDS.iter().position(|kind| *kind == key.kind).unwrap_or(0);
     let reason = ended.and_then(|ended| REASONS.iter().position(|one| *one == ended));
     let reason = reason.unwrap_or(REASONS.len());
-    let flags = u8::from(key.has_ports) | u8::from(a_is_high) << 1;
+    let flags = u8::from(key.has_ports) | u8::from(record.a_is_high()) << 1;
     let [low, high] = [key.port_low, key.port_high].map(u16::to_le_bytes);
     // Sensors have smaller numbers.
     let [ab, ba] = record.outputs().map(|output| output.unwrap_or(u16::MAX).to_le_bytes());

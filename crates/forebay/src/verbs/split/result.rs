@@ -223,7 +223,7 @@ impl SplitResult<'_> {
                 SplitKey::IpPair => add(record.key.address_pair(), packets, bytes),
                 SplitKey::Src | SplitKey::Dst => {
                     for (direction, counts) in record.directions().iter().enumerate() {
-                        let reversed = record.a_is_high == (direction == 0);
+                        let reversed = record.a_is_high() == (direction == 0);
                         let by_source = self.args.key == SplitKey::Src;
                         let end = record.key.source(reversed == by_source);
                         if counts.packets > 0 {
@@ -257,12 +257,12 @@ impl SplitResult<'_> {
         let mut records: Vec<&FlowRecord> = self.addressed().collect();
         records.sort_by_key(|record| Reverse((record.total_bytes(), record.key)));
         let shown = |record: &&FlowRecord| {
-            let (a, b) = naming::ends(&record.key, record.a_is_high);
+            let (a, b) = naming::ends(&record.key, record.a_is_high());
             TopFlow {
                 community_id: community_id(&record.key, 0),
                 proto: naming::protocol(&record.key),
                 protocol: naming::protocol(&record.key),
-                ends: naming::ends_json(["a", "b"], &record.key, record.a_is_high),
+                ends: naming::ends_json(["a", "b"], &record.key, record.a_is_high()),
                 a,
                 b,
                 packets: record.total_packets(),
