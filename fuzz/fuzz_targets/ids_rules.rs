@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
         let mut evidence = Evidence::default();
         for protocol in [6, 17] {
             let ends = FlowEnds { protocol, a: end, b: end };
-            literals.observe(&rules, &ends, Side::Either, literal, &mut evidence);
+            literals.observe(&rules, Some(&ends), Side::Either, literal, &mut evidence);
         }
         assert!(!literals.owners(literal).is_empty());
     }

@@ -72,7 +72,7 @@ fn end(random: &mut Random) -> Endpoint {
 }
 
 fn facts(random: &mut Random) -> PacketFacts {
-    let protocol = [6, 6, 6, 17, 17, 1, 58, 132, 47][random.below(9) as usize];
+    let protocol = [6, 6, 6, 17, 17, 1, 58, 132, 47, 44][random.below(10) as usize];
     let mut facts = PacketFacts::new(protocol, end(random), end(random));
     facts.set(Field::IpProtocol, u32::from(protocol));
     facts.set(Field::PayloadLen, [0, 50, 150][random.below(3) as usize]);

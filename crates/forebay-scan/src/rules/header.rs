@@ -46,13 +46,18 @@ pub enum Transport {
     Number(u8),
 }
 
+/// Whether a protocol is an extension header of IPv6: what is behind it is not known, if that is all
+/// that a packet has.
+pub(super) fn is_extension(protocol: u8) -> bool {
+    IPV6_EXTENSIONS.contains(&protocol)
+}
+
 impl Transport {
-    /// Whether a packet of an IP protocol may meet it. What is behind an extension header of IPv6
-    /// is not known, if that is all that a packet has.
+    /// Whether a packet of an IP protocol may meet it.
     #[must_use]
     pub fn admits(self, protocol: u8) -> bool {
         match self {
-            _ if IPV6_EXTENSIONS.contains(&protocol) => true,
+            _ if is_extension(protocol) => true,
             Self::Any => true,
             Self::TcpOrUdp => matches!(protocol, 6 | 17),
             Self::Tcp => protocol == 6,

@@ -17,7 +17,7 @@ use super::RuleSet;
 use super::addresses::Element;
 use super::condition::{Condition, PacketFacts};
 use super::extract::Class;
-use super::header::{Application, Endpoint, Header, Transport};
+use super::header::{Application, Endpoint, Header, Transport, is_extension};
 use super::literals::Evidence;
 use super::rule::Rule;
 use ranges::{RangeMap, ranges_of};
@@ -107,13 +107,14 @@ impl Lists {
     }
 }
 
-/// Lists by protocol: TCP, UDP, others.
-type ByProtocol = [Lists; 3];
+/// Lists by protocol: TCP, UDP, others, and extension headers of IPv6, behind which each may be.
+type ByProtocol = [Lists; 4];
 
 fn class_of(protocol: u8) -> usize {
     match protocol {
         TCP => 0,
         UDP => 1,
+        _ if is_extension(protocol) => 3,
         _ => 2,
     }
 }
@@ -159,7 +160,7 @@ impl ForwardTests {
         let mut lists = ByProtocol::default();
         let mut relaxed: Vec<Test> = Vec::new();
         let first_relaxed = self.tests.len();
-        for (class, (lists, protocol)) in lists.iter_mut().zip([TCP, UDP, 0]).enumerate() {
+        for (class, (lists, protocol)) in lists.iter_mut().zip([TCP, UDP, 1, 0]).enumerate() {
             let mut maps: [Vec<(u128, u128, u32)>; 4] = Default::default();
             for (id, test) in (0..).zip(&self.tests) {
                 let transport = test.header.protocol.transport;
@@ -210,8 +211,8 @@ impl ForwardTests {
     }
 
     /// A rule that passes the flow, or else one that passes the packet, by the ends of the flow, its
-    /// direction, and whether it is established. If there is none, there is none for other packets of the flow with the
-    /// same direction and state of the connection.
+    /// direction, and whether it is established. If there is none, there is none for other packets of
+    /// the flow with the same direction and state of the connection.
     ///
     /// A rule for HTTP passes the flow once the evidence says that it may be HTTP.
     #[inline]
@@ -313,5 +314,10 @@ fn place(
     let places = [Some(best), header.both_ways.then_some(best ^ 1)];
     for place in places.into_iter().flatten() {
         maps[place].extend(ranges.iter().map(|&(first, last)| (first, last, id)));
+        // Port 0 is not known: it may be any.
+        let has_zero = ranges.first().is_some_and(|&(first, _)| first == 0);
+        if place < 2 && !has_zero {
+            maps[place].push((0, 0, id));
+        }
     }
 }
