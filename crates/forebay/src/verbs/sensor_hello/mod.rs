@@ -88,8 +88,8 @@ struct Speaker<'a> {
     stats: Option<Stats>,
     /// What the file of drops said last.
     reading: Option<Reading>,
-    /// The device's counters at the start.
-    at_start: LinkStats,
+    /// The device's counters at the start, and no drops.
+    start: Reading,
     last: Option<Hello>,
     sent: u64,
     failed: u64,
@@ -125,7 +125,7 @@ impl<'a> Speaker<'a> {
             socket: FrameSocket::open(device, ETHER_TYPE)?,
             strays: StrayCounter::open(device, from, ETHER_TYPE)?,
             drops,
-            at_start: link.stats,
+            start: Reading { dropped: 0, device: link.stats, at: Instant::now() },
             last: None,
             sent: 0,
             failed: 0,
@@ -138,7 +138,7 @@ impl<'a> Speaker<'a> {
         let link = Link::named(&self.args.interface).map_err(forebay_io::Error::from)?;
         let Reading { dropped, device, at } = self.read(link.stats);
         let since = |counter: fn(&LinkStats) -> u64| {
-            counter(&device).saturating_sub(counter(&self.at_start))
+            counter(&device).saturating_sub(counter(&self.start.device))
         };
         let mut by_device = since(|stats| stats.rx_missed);
         if self.stats.is_none() {
@@ -180,7 +180,8 @@ impl<'a> Speaker<'a> {
                 let fresh = self.reading.filter(|last| news.is_none() && last.at + STALE > at);
                 *self.reading.insert(fresh.unwrap_or_else(|| now(drops.count())))
             }
-            (None, Some(stats)) => stats.last().unwrap_or_else(|| now(0)),
+            // Until the first statistic nothing is known since the start.
+            (None, Some(stats)) => stats.last().unwrap_or(self.start),
             (None, None) => now(0),
         }
     }
