@@ -16,9 +16,9 @@
 //! Of a cut flow the first ends of the connection still pass, if there is room, so that the
 //! sensor can close it.
 //!
-//! Suspect flows come first: as long as all that a worker is offered of them is within its share of the
-//! limit, all of it passes, and the others share the rest by the same rules. Where suspect flows alone are too much,
-//! they share the whole by these rules, and the others get what is left.
+//! Suspect flows come first: as long as all that a worker is offered of them is within its share of
+//! the limit, all of it passes, and the others share the rest by the same rules. Where suspect flows
+//! alone are too much, they share the whole by these rules, and the others get what is left.
 //!
 //! New flows may use what others leave, at a rate that is never above the limit's: otherwise all
 //! that is admitted in the first moment of an overload would fill the window, nothing would pass

@@ -1,8 +1,8 @@
 //! Scans payloads for literals, or for those of rules, and keeps a verdict for each flow.
 //!
 //! A packet is *suspect* (the batch's column `suspect`) if its flow has a literal, or may have one
-//! that was not found; with rules, if a rule may fire on it or its flow (`rules.rs`). Anything that is not decoded, not captured whole or not reassembled with
-//! certainty is a cause of doubt with a name and a counter. A flow is suspect from the packet on
+//! that was not found; with rules, if a rule may fire on it or its flow (`rules.rs`). Anything that
+//! is not decoded, not captured whole or not reassembled with certainty is a cause of doubt with a name and a counter. A flow is suspect from the packet on
 //! that makes it so until it is silent for the idle timeout; packets before that were passed as
 //! clean. While bytes of a stream are missing, packets of its flow are suspect too, and the flow is
 //! not if they come.

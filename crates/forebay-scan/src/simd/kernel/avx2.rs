@@ -9,7 +9,7 @@ use super::super::hash::{self, FIRST_BIT, SECOND_BIT};
 use super::super::pairs::{HIGH, Pairs};
 use super::super::regions::{AROUND, BITS_AT, Candidates, START_AT, Shape};
 use super::super::runs;
-use super::Positions;
+use super::{Positions, write};
 
 pub fn is_here() -> bool {
     std::is_x86_feature_detected!("avx2")
@@ -211,7 +211,7 @@ pub unsafe fn probe_each(
             passed |= _pdep_u32(fourth, 0x1111_1111 << phase);
         }
         // SAFETY: at most `start` positions are written.
-        count = unsafe { write(passed, start, count, found) };
+        count = unsafe { write(passed.into(), start, count, found) };
     }
     count
 }
@@ -244,34 +244,9 @@ pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut P
         let passed = _mm256_or_si256(both(start), _mm256_slli_epi32::<16>(both(start + 2)));
         let passed = _mm256_movemask_epi8(_mm256_slli_epi16::<7>(passed)) as u32;
         // SAFETY: at most `start` positions are written.
-        count = unsafe { write(passed, start, count, found) };
+        count = unsafe { write(passed.into(), start, count, found) };
     }
     count
-}
-
-/// Writes the positions behind `start` whose bits are set behind `count` others, and returns how
-/// many there are then.
-///
-/// # Safety
-/// `count` is at most `start`, which is less than `CAPACITY`.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-unsafe fn write(mut set: u32, start: usize, mut count: usize, found: &mut Positions) -> usize {
-    let end = count + set.count_ones() as usize;
-    loop {
-        // Four at a time, of which the last can be too many: the loop's end is mispredicted less
-        // often.
-        for at in 0..4 {
-            let position = start as u32 + set.trailing_zeros();
-            // SAFETY: there are at most 32 positions more than `start`, and room for 64.
-            unsafe { *found.get_unchecked_mut(count + at) = position as u16 };
-            set &= set.wrapping_sub(1);
-        }
-        count += 4;
-        if count >= end {
-            return end;
-        }
-    }
 }
 
 /// # Safety
@@ -300,7 +275,7 @@ pub unsafe fn probe_all<const W: usize>(
         let none = _mm256_cmpeq_epi8(all, _mm256_setzero_si256());
         let passed = !_mm256_movemask_epi8(none) as u32;
         // SAFETY: at most `start` positions are written.
-        count = unsafe { write(passed, start, count, found) };
+        count = unsafe { write(passed.into(), start, count, found) };
     }
     count
 }

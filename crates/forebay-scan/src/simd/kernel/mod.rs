@@ -90,6 +90,32 @@ impl Level {
 /// Positions in a buffer, with room for what vectors write behind the last one.
 pub type Positions = [u16; CAPACITY + STEP];
 
+/// Writes the positions from `start` on whose bits are set behind `count` others, and returns how
+/// many there are then. It is compiled into its callers, with their instructions.
+///
+/// # Safety
+/// `count` is at most `start`, which is less than `CAPACITY`.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn write(mut set: u64, start: usize, mut count: usize, found: &mut Positions) -> usize {
+    let end = count + set.count_ones() as usize;
+    loop {
+        // Four at a time, of which the last can be too many: the loop's end is mispredicted less
+        // often.
+        for at in 0..4 {
+            let position = start as u32 + set.trailing_zeros();
+            // SAFETY: less than 64 positions more than `start` were written before, of which the
+            // last is the 60th at most, and there is room for 64.
+            unsafe { *found.get_unchecked_mut(count + at) = position as u16 };
+            set &= set.wrapping_sub(1);
+        }
+        count += 4;
+        if count >= end {
+            return end;
+        }
+    }
+}
+
 /// Writes `text` to `to`, with ASCII capitals as small letters. Up to [`STEP`] further bytes of
 /// `to` are overwritten.
 #[inline]

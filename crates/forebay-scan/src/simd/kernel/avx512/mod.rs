@@ -13,7 +13,7 @@ use super::super::buffer::{Bytes, CAPACITY, FRONT};
 use super::super::hash::{self, FIRST_BIT, SECOND_BIT};
 use super::super::pairs::{HIGH, Pairs};
 use super::super::runs;
-use super::{Positions, STEP, avx2};
+use super::{Positions, STEP, avx2, write};
 
 pub fn is_here() -> bool {
     avx2::is_here()
@@ -168,32 +168,6 @@ unsafe fn pass_pairs(text: &Bytes, start: usize, pairs: &Pairs) -> u64 {
     // Now a byte for each position.
     let passed = _mm512_or_si512(both(start), _mm512_slli_epi32::<16>(both(start + 2)));
     _mm512_test_epi8_mask(passed, _mm512_set1_epi8(1))
-}
-
-/// Writes the positions from `start` on whose bits are set behind `count` others, and returns how
-/// many there are then.
-///
-/// # Safety
-/// `count` is at most `start`, which is less than `CAPACITY`.
-#[inline]
-#[target_feature(enable = "bmi1,popcnt")]
-unsafe fn write(mut set: u64, start: usize, mut count: usize, found: &mut Positions) -> usize {
-    let end = count + set.count_ones() as usize;
-    loop {
-        // Four at a time, of which the last can be too many: the loop's end is mispredicted less
-        // often.
-        for at in 0..4 {
-            let position = start as u32 + set.trailing_zeros();
-            // SAFETY: less than 64 positions more than `start` were written before, of which the
-            // last is the 60th at most, and there is room for 64.
-            unsafe { *found.get_unchecked_mut(count + at) = position as u16 };
-            set &= set.wrapping_sub(1);
-        }
-        count += 4;
-        if count >= end {
-            return end;
-        }
-    }
 }
 
 /// # Safety
