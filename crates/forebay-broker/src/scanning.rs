@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use forebay_io::text::{self, Source};
 use forebay_pipeline::stages::{CompiledScan, Passed, ScanOptions, ScanRules};
-use forebay_scan::LiteralSet;
 use forebay_scan::rules::{RuleError, RuleSet, Variables};
+use forebay_scan::{CacheUse, LiteralSet, SetCache};
 use serde_json::{Value, json};
 
 use crate::compiled::{ConfigCompileError, decode_options};
@@ -37,12 +37,13 @@ pub(crate) fn compile(
     let in_force = in_force.filter(|scan| *scan.options() == options);
     match &scan.subject {
         ScanSubject::Literals { file, nocase } => {
-            let scan = of_literals(config, file, *nocase, options, in_force)?;
-            Ok(BuiltScan { scan: Some(scan), notices: Vec::new() })
+            let (scan, notices) = of_literals(config, file, *nocase, options, in_force)?;
+            Ok(BuiltScan { scan: Some(scan), notices })
         }
         ScanSubject::Rules { files, variables } => {
-            let (set, notices) = read_rules(files, variables)?;
-            let scan = of_rules(config, files, set, options, in_force)?;
+            let (set, mut notices) = read_rules(files, variables)?;
+            let (scan, of_cache) = of_rules(config, files, set, options, in_force)?;
+            notices.extend(of_cache);
             Ok(BuiltScan { scan: Some(scan), notices })
         }
     }
@@ -58,7 +59,7 @@ fn of_literals(
     nocase: bool,
     options: ScanOptions,
     in_force: Option<&Arc<CompiledScan>>,
-) -> Result<Arc<CompiledScan>, ConfigCompileError> {
+) -> Result<(Arc<CompiledScan>, Vec<String>), ConfigCompileError> {
     let text = text::read(file, Source::Regular, "a file of literals", text::MOST_LITERALS)
         .map_err(|error| refused(file, error))?;
     let literals =
@@ -71,11 +72,22 @@ fn of_literals(
         && same.rules().is_none()
         && *same.literals() == literals
     {
-        return Ok(Arc::clone(same));
+        return Ok((Arc::clone(same), Vec::new()));
     }
     suffices(config, &literals, &options).map_err(|why| refused(file, why))?;
-    let compiled = CompiledScan::new(literals, options);
-    compiled.map(Arc::new).map_err(|error| refused(file, error))
+    let compiled = CompiledScan::new(literals, options, cache(config));
+    compiled.map(shared).map_err(|error| refused(file, error))
+}
+
+/// The cache of compiled sets, if there is one.
+fn cache(config: &Config) -> Option<&SetCache> {
+    config.scan.as_ref()?.cache.as_ref()
+}
+
+/// What was compiled, and notices about the cache.
+fn shared(compiled: CompiledScan) -> (Arc<CompiledScan>, Vec<String>) {
+    let notices = compiled.cache_errors().iter().map(ToString::to_string).collect();
+    (Arc::new(compiled), notices)
 }
 
 /// Whether there is memory for the flows of all workers.
@@ -119,7 +131,7 @@ fn of_rules(
     set: RuleSet,
     options: ScanOptions,
     in_force: Option<&Arc<CompiledScan>>,
-) -> Result<Arc<CompiledScan>, ConfigCompileError> {
+) -> Result<(Arc<CompiledScan>, Vec<String>), ConfigCompileError> {
     let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
     let refused = |what: String| ConfigCompileError::Scan(format!("{}: {what}", names.join(", ")));
     if set.rules().is_empty() {
@@ -128,12 +140,12 @@ fn of_rules(
     if let Some(same) = in_force
         && same.rules().is_some_and(|rules| rules.set().has_same_rules(&set))
     {
-        return Ok(Arc::clone(same));
+        return Ok((Arc::clone(same), Vec::new()));
     }
     let rules = ScanRules::new(set).map_err(|error| refused(error.to_string()))?;
     suffices(config, rules.literals().set(), &options).map_err(&refused)?;
-    let compiled = CompiledScan::of_rules(rules, options);
-    compiled.map(Arc::new).map_err(|error| refused(error.to_string()))
+    let compiled = CompiledScan::of_rules(rules, options, cache(config));
+    compiled.map(shared).map_err(|error| refused(error.to_string()))
 }
 
 /// What is scanned for, and what was found.
@@ -144,6 +156,7 @@ pub(crate) fn answer(scan: Option<&Arc<CompiledScan>>) -> Result<Value, String> 
         "mode": scan.options().mode.name(),
         "engine": scan.options().engine.name(),
         "literals": scan.literals().len(),
+        "cache": scan.cache().map(CacheUse::name),
         "others": hits.others,
     });
     let members = match scan.rules() {
@@ -300,6 +313,27 @@ mod tests {
     }
 
     #[test]
+    fn compiled_sets_are_kept_and_errors_of_the_cache_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("literals");
+        std::fs::write(&path, "616263\n").unwrap();
+        let at = |cache: &std::path::Path| {
+            let rest = format!("cache = \"{}\"\n", cache.display());
+            compile(&config(path.to_str().unwrap(), &rest), None).unwrap()
+        };
+        let cache = folder.path().join("cache");
+        for expected in ["written", "read"] {
+            let built = at(&cache);
+            assert_eq!(built.notices, Vec::<String>::new());
+            assert_eq!(answer(built.scan.as_ref()).unwrap()["cache"], expected);
+        }
+        let built = at(&path);
+        let notice = format!("cache {}: ", path.display());
+        assert!(built.notices.last().unwrap().starts_with(&notice), "{:?}", built.notices);
+        assert_eq!(answer(built.scan.as_ref()).unwrap()["cache"], "unwritten");
+    }
+
+    #[test]
     fn equal_literals_stay_in_force() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("literals");
@@ -391,6 +425,10 @@ mod tests {
             ("rules = \"a\"\nvariables = { A = \"[$A]\" }\n", "variable `A`"),
             ("rules = \"a\"\nvariables = { \"$A\" = \"any\" }\n", "without `$`"),
             ("literals = \"a\"\nvariables = { A = \"any\" }\n", "run.toml:3:19: `variables`"),
+            (
+                "literals = \"a\"\nengine = \"oracle\"\ncache = \"c\"\n",
+                "run.toml:4:9: `cache` with engine `oracle`",
+            ),
         ] {
             let error = scanning(scan).unwrap_err();
             assert!(error.contains(expected), "{error} {expected}");

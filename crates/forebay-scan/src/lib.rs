@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 pub mod accelerator;
+mod cache;
 mod literal;
 mod matches;
 mod oracle;
@@ -14,6 +15,7 @@ mod scanner;
 mod simd;
 mod stream;
 
+pub use cache::{CacheError, CacheUse, CachedScanner, MOST_FILES, SetCache};
 pub use literal::{Literal, LiteralError, LiteralSet, MAX_LITERAL_LEN, MAX_LITERALS};
 pub use matches::{Match, Matches};
 pub use scanner::{Engine, ScanError, Scanner, Scratch};

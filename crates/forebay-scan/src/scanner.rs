@@ -8,7 +8,7 @@ use forebay_packet::Vectors;
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::oracle::Oracle;
-use crate::simd::{Job, Simd, TrafficModel, Work};
+use crate::simd::{Job, Places, Simd, TrafficModel, Work};
 use crate::stream::StreamState;
 
 /// How literals are found.
@@ -159,12 +159,39 @@ impl Scanner {
         vectors: Vectors,
         model: &TrafficModel,
     ) -> Result<Self, ScanError> {
-        let compiled = match engine {
-            Engine::Simd => Compiled::Simd(Box::new(Simd::compile(set, vectors, model)?)),
-            Engine::Oracle => Compiled::Oracle(Oracle::compile(set)?),
-        };
+        match engine {
+            Engine::Simd => {
+                Self::compile_and_place(set, vectors, model).map(|(scanner, _)| scanner)
+            }
+            Engine::Oracle => Ok(Self::of(set, Compiled::Oracle(Oracle::compile(set)?))),
+        }
+    }
+
+    /// Compiles a set for [`Engine::Simd`], and returns by what the literals are found.
+    pub(crate) fn compile_and_place(
+        set: &LiteralSet,
+        vectors: Vectors,
+        model: &TrafficModel,
+    ) -> Result<(Self, Places), ScanError> {
+        let (simd, places) = Simd::compile(set, vectors, model)?;
+        Ok((Self::of(set, Compiled::Simd(Box::new(simd))), places))
+    }
+
+    /// Compiles a set for [`Engine::Simd`], by places chosen before; `None` if these do not suit
+    /// the literals.
+    pub(crate) fn compile_at(
+        set: &LiteralSet,
+        vectors: Vectors,
+        model: &TrafficModel,
+        places: &Places,
+    ) -> Result<Option<Self>, ScanError> {
+        let simd = Simd::compile_at(set, vectors, model, places)?;
+        Ok(simd.map(|simd| Self::of(set, Compiled::Simd(Box::new(simd)))))
+    }
+
+    fn of(set: &LiteralSet, compiled: Compiled) -> Self {
         let longest = set.literals().iter().map(|literal| literal.bytes.len()).max();
-        Ok(Self { compiled, literals: set.len(), max_literal_len: longest.unwrap_or(0) })
+        Self { compiled, literals: set.len(), max_literal_len: longest.unwrap_or(0) }
     }
 
     /// Memory for a thread that scans.

@@ -107,6 +107,7 @@ pub struct Scan {
     pub nocase: Option<Spanned<bool>>,
     pub mode: Option<Text>,
     pub engine: Option<Text>,
+    pub cache: Option<Text>,
     pub max_flows: Option<Spanned<u64>>,
     pub memory: Option<Text>,
 }

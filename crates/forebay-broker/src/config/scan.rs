@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use forebay_pipeline::stages::{ScanMode, ScanOptions, ScanSelection};
 use forebay_pipeline::units;
-use forebay_scan::Engine;
 use forebay_scan::reassembly::Limits;
 use forebay_scan::rules::{Variables, addresses};
+use forebay_scan::{Engine, SetCache};
 use toml::Spanned;
 
 use super::error::Fault;
@@ -53,6 +53,8 @@ pub struct ScanConfig {
     /// How packets are scanned. Which headers are decoded, and when a flow ends, is as for all
     /// flows.
     pub options: ScanOptions,
+    /// Compiled sets are kept here.
+    pub cache: Option<SetCache>,
 }
 
 /// The table, if there is one, which a group needs that selects by it.
@@ -97,7 +99,12 @@ pub fn check(
     if let Some(memory) = memory {
         options.reassembly = Limits::of(memory);
     }
-    Ok(Some(ScanConfig { subject, options }))
+    if let (Some(cache), Engine::Oracle) = (&raw.cache, options.engine) {
+        let what = "`cache` with engine `oracle`, whose sets are not kept: expected `simd`";
+        return Err(Fault::new(cache.span(), what));
+    }
+    let cache = raw.cache.as_ref().map(|folder| SetCache::new(PathBuf::from(folder.get_ref())));
+    Ok(Some(ScanConfig { subject, options, cache }))
 }
 
 /// Literals or rules, and the keys that belong to them.

@@ -26,7 +26,7 @@ pub fn compiled(mode: ScanMode, literals: &[&[u8]]) -> Arc<CompiledScan> {
 fn with_options(options: ScanOptions, literals: &[&[u8]]) -> Arc<CompiledScan> {
     let mut set = LiteralSet::new();
     literals.iter().for_each(|literal| assert!(set.push(literal, false).is_ok()));
-    Arc::new(CompiledScan::new(set, options).unwrap())
+    Arc::new(CompiledScan::new(set, options, None).unwrap())
 }
 
 fn chain(scan: &Arc<CompiledScan>) -> Chain {

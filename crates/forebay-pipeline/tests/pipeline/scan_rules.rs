@@ -22,7 +22,7 @@ fn compiled(text: &str) -> Arc<CompiledScan> {
     rules.parse("rules", text.as_bytes(), &mut errors);
     assert!(errors.is_empty(), "{errors:?}");
     let options = ScanOptions::new(ScanMode::Stream, Engine::default());
-    Arc::new(CompiledScan::of_rules(ScanRules::new(rules).unwrap(), options).unwrap())
+    Arc::new(CompiledScan::of_rules(ScanRules::new(rules).unwrap(), options, None).unwrap())
 }
 
 fn chain(scan: &Arc<CompiledScan>) -> Chain {

@@ -1,5 +1,6 @@
 //! The literals of a compiled set: equal ones are one group.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::kernel;
@@ -61,21 +62,28 @@ pub struct Literal {
 impl Groups {
     /// Groups the literals of a set. Those for which case does not matter get small letters.
     pub fn new(set: &LiteralSet) -> Result<Self, ScanError> {
-        let mut numbers = HashMap::with_capacity(set.len());
         let mut groups = Self { records: Vec::new(), ids: Vec::new(), texts: Vec::new() };
-        let mut group_of = Vec::with_capacity(set.len());
-        let mut counts = Vec::new();
+        // The texts one after another, so that they are compared without memory for each.
+        let bytes = set.literals().iter().map(|literal| literal.bytes.len()).sum();
+        let (mut texts, mut ends) = (Vec::with_capacity(bytes), Vec::with_capacity(set.len()));
         for literal in set.literals() {
+            let start = texts.len();
+            texts.extend_from_slice(&literal.bytes);
             // Letters are what case matters for.
             let nocase = literal.nocase && literal.bytes.iter().any(u8::is_ascii_alphabetic);
-            let mut text = literal.bytes.clone();
             if nocase {
-                text.make_ascii_lowercase();
+                texts[start..].make_ascii_lowercase();
             }
+            ends.push((start..texts.len(), nocase));
+        }
+        let mut numbers = HashMap::with_capacity(set.len());
+        let mut group_of = Vec::with_capacity(set.len());
+        let mut counts = Vec::new();
+        for (place, nocase) in ends {
+            let text = &texts[place];
             let len = text.len() as u16 | if nocase { NOCASE } else { 0 };
-            let next = numbers.len();
-            let start = groups.texts.len();
-            let group = *numbers.entry((text, nocase)).or_insert_with_key(|(text, _)| {
+            let (next, start) = (numbers.len(), groups.texts.len());
+            let group = *numbers.entry((text, nocase)).or_insert_with(|| {
                 groups.texts.extend_from_slice(text);
                 groups.records.push(Record { ids: 0, text: start as u32, len, at: 0 });
                 counts.push(0_u32);
@@ -114,6 +122,16 @@ impl Groups {
         let record = &self.records[group as usize];
         let start = record.text as usize;
         &self.texts[start..start + usize::from(record.len & !NOCASE)]
+    }
+
+    /// The text with small letters.
+    pub fn folded(&self, group: u32) -> Cow<'_, [u8]> {
+        let text = self.text(group);
+        if text.iter().any(u8::is_ascii_uppercase) {
+            Cow::Owned(text.to_ascii_lowercase())
+        } else {
+            Cow::Borrowed(text)
+        }
     }
 
     #[inline]

@@ -17,6 +17,7 @@ mod kernel;
 mod literals;
 mod model;
 mod pairs;
+mod places;
 mod plan;
 mod regions;
 mod runs;
@@ -32,6 +33,7 @@ use crate::scanner::{ScanError, Stamps};
 use buffer::{Buffer, CAPACITY, FRONT};
 use kernel::Level;
 use literals::Groups;
+use model::Probabilities;
 use plan::Plan;
 use runs::Runs;
 use single::Single;
@@ -39,6 +41,7 @@ use text::Text;
 use unit::{Lists, Unit};
 
 pub use model::TrafficModel;
+pub use places::Places;
 
 /// Bytes that a part of a text has in common with the one before, at least those of a region.
 const OVERLAP: usize = 8;
@@ -115,21 +118,43 @@ impl Work {
 }
 
 impl Simd {
+    /// Compiles a set, and returns by what the literals are found.
     pub fn compile(
         set: &LiteralSet,
         limit: Vectors,
         model: &TrafficModel,
-    ) -> Result<Self, ScanError> {
-        let (level, probabilities) = (Level::within(limit), model.probabilities());
-        let mut groups = Groups::new(set)?;
-        let Plan { fourths, long, short, runs, single } = plan::plan(&mut groups, &probabilities);
+    ) -> Result<(Self, Places), ScanError> {
+        let (groups, probabilities) = (Groups::new(set)?, model.probabilities());
+        let places = Places::choose(&groups, &probabilities);
+        let engine = Self::build(groups, &places, &probabilities, Level::within(limit));
+        Ok((engine.expect("places suit what they were chosen for"), places))
+    }
+
+    /// Compiles a set, by places chosen before; `None` if these do not suit the literals.
+    pub fn compile_at(
+        set: &LiteralSet,
+        limit: Vectors,
+        model: &TrafficModel,
+        places: &Places,
+    ) -> Result<Option<Self>, ScanError> {
+        let groups = Groups::new(set)?;
+        Ok(Self::build(groups, places, &model.probabilities(), Level::within(limit)))
+    }
+
+    fn build(
+        mut groups: Groups,
+        places: &Places,
+        probabilities: &Probabilities,
+        level: Level,
+    ) -> Option<Self> {
+        let Plan { fourths, long, short, runs, single } = plan::plan(&mut groups, places)?;
         let units = [
             Unit::fourths(&fourths),
-            Unit::long(&long, &probabilities, level),
-            Unit::short(&short, &probabilities, level),
+            Unit::long(&long, probabilities, level),
+            Unit::short(&short, probabilities, level),
         ];
         let reach = |group| groups.text(group).len() - groups.at(group);
-        Ok(Self {
+        Some(Self {
             level,
             units: units.into_iter().flatten().collect(),
             runs: Runs::new(&groups, &runs),

@@ -54,6 +54,11 @@ impl TrafficModel {
         }
     }
 
+    /// All counts, by which models are told apart.
+    pub(crate) fn counts(&self) -> Vec<u8> {
+        self.bytes.iter().chain(self.pairs.iter()).flat_map(|count| count.to_le_bytes()).collect()
+    }
+
     /// The probabilities of bytes, and of bytes behind others.
     pub(super) fn probabilities(&self) -> Probabilities {
         let total = self.total as f32 + UNIFORM;

@@ -18,6 +18,7 @@
 
 use super::literals::Groups;
 use super::model::Probabilities;
+use super::places::{Place, Places};
 use super::{hash, runs};
 
 /// The last bytes of a literal, in which its window is.
@@ -84,50 +85,39 @@ const CROWDED: f32 = 5e-6;
 /// The work of reading every position for one more window, above reading every fourth.
 const EVERY_POSITION: f32 = 2e-4;
 
-/// Chooses the windows of each group, and writes to `groups` where they are.
-pub fn plan(groups: &mut Groups, probabilities: &Probabilities) -> Plan {
-    let mut plan = Plan::default();
+/// Chooses the place of each group.
+pub fn choose(groups: &Groups, probabilities: &Probabilities) -> Vec<Place> {
     let mut loads = Loads::new(groups);
-    let mut folded = Vec::new();
-    for group in 0..groups.len() as u32 {
-        folded.clear();
-        folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
-        if let [_] = folded[..] {
-            plan.single.push(group);
-        } else if is_run(groups.text(group)) {
-            plan.runs.push(group);
-            groups.set_at(group, folded.len().saturating_sub(runs::SHORTEST));
-        } else {
-            let at = plan_windows(&mut plan, probabilities, &mut loads, group, &folded);
-            groups.set_at(group, at);
+    let mut windows = Vec::new();
+    let place = |group| {
+        let text = groups.folded(group);
+        match &*text {
+            [_] => Place::Single,
+            _ if is_run(groups.text(group)) => Place::Run,
+            _ => choose_window(probabilities, &mut loads, &mut windows, &text),
         }
-    }
-    plan
+    };
+    (0..groups.len() as u32).map(place).collect()
 }
 
-/// Adds the windows of a literal of two bytes or more to the plan, and returns where they are.
-fn plan_windows(
-    plan: &mut Plan,
+/// Chooses the place of a literal of two bytes or more that is not a run. `windows` is memory.
+fn choose_window(
     probabilities: &Probabilities,
     loads: &mut Loads,
-    group: u32,
+    windows: &mut Vec<(u32, f32)>,
     text: &[u8],
-) -> usize {
+) -> Place {
     let reach = text.len().saturating_sub(REACH);
     if text.len() < 4 {
-        let work = |at: &usize| probabilities.of(&text[*at..*at + 2]);
-        let at = least((0..=text.len() - 2).map(|at| (work(&at), at)));
-        let window = u32::from(u16::from_le_bytes([text[at.1], text[at.1 + 1]]));
-        plan.short.add([window], text, group);
-        return 0;
+        let work = |at: usize| probabilities.of(&text[at..at + 2]);
+        return Place::Short(least((0..=text.len() - 2).map(|at| (work(at), at))).1 as u16);
     }
-    let windows: Vec<(u32, f32)> = (reach..=text.len() - 4)
-        .map(|at| {
-            let (bytes, window) = (&text[at..at + 4], window(text, at));
-            let work = loads.work(window, probabilities.of(bytes));
-            (window, if is_run(bytes) { f32::INFINITY } else { work })
-        })
-        .collect();
+    windows.clear();
+    windows.extend((reach..=text.len() - 4).map(|at| {
+        let (bytes, window) = (&text[at..at + 4], window(text, at));
+        let work = loads.work(window, probabilities.of(bytes));
+        (window, if is_run(bytes) { f32::INFINITY } else { work })
+    }));
     let singles = windows.iter().zip(reach..);
     let (single, at) = least(
         singles.map(|(&(_, work), at)| (work + loads.crowd(text, long_region(text, at)), at)),
@@ -135,8 +125,7 @@ fn plan_windows(
     if single == f32::INFINITY {
         // A run, but for bytes in front of it or for case.
         let at = (0..text.len() - 4).rev().find(|&at| !is_run(&text[at..at + 4]));
-        let at = at.unwrap_or(text.len() - 4);
-        return plan_long(plan, group, text, at);
+        return Place::Long(at.unwrap_or(text.len() - 4) as u16);
     }
     let region = windows.windows(4).zip(reach..).map(|(windows, at)| {
         let crowd = loads.crowd(text, (at, at + REGION));
@@ -144,20 +133,65 @@ fn plan_windows(
     });
     let (of_region, region) = least(region);
     if of_region <= single + EVERY_POSITION {
-        let windows = [0, 1, 2, 3].map(|phase| window(text, region + phase));
-        windows.iter().for_each(|window| loads.add(*window));
-        plan.fourths.add(windows, &text[region..region + REGION], group);
-        return region;
+        for phase in 0..4 {
+            loads.add(window(text, region + phase));
+        }
+        return Place::Fourths(region as u16);
     }
     loads.add(window(text, at));
-    plan_long(plan, group, text, at)
+    Place::Long(at as u16)
 }
 
-/// Adds a window of 4 bytes of a literal, and returns the start of its region.
-fn plan_long(plan: &mut Plan, group: u32, text: &[u8], at: usize) -> usize {
-    let (start, end) = long_region(text, at);
-    plan.long.add([window(text, at)], &text[start..end], group);
-    start
+/// The windows and regions at the places of the groups. Writes to `groups` where they are. `None`
+/// if the places do not suit the groups.
+pub fn plan(groups: &mut Groups, places: &Places) -> Option<Plan> {
+    let mut plan = Plan::default();
+    if places.all().len() != groups.len() {
+        return None;
+    }
+    for (&place, group) in places.all().iter().zip(0..) {
+        let text = groups.folded(group);
+        if !place.suits(&text, is_run(groups.text(group))) {
+            return None;
+        }
+        let at = plan.add(place, &text, group);
+        drop(text);
+        groups.set_at(group, at);
+    }
+    Some(plan)
+}
+
+impl Plan {
+    /// Adds the literal of a group, by its folded text. Returns the start of what it is found by.
+    fn add(&mut self, place: Place, text: &[u8], group: u32) -> usize {
+        match place {
+            Place::Single => {
+                self.single.push(group);
+                0
+            }
+            Place::Run => {
+                self.runs.push(group);
+                text.len().saturating_sub(runs::SHORTEST)
+            }
+            Place::Short(at) => {
+                let at = usize::from(at);
+                let window = u16::from_le_bytes([text[at], text[at + 1]]);
+                self.short.add([window.into()], text, group);
+                0
+            }
+            Place::Long(at) => {
+                let (start, end) = long_region(text, at.into());
+                self.long.add([window(text, at.into())], &text[start..end], group);
+                start
+            }
+            Place::Fourths(at) => {
+                let at = usize::from(at);
+                let windows = [0, 1, 2, 3].map(|phase| window(text, at + phase));
+                self.fourths.add(windows, &text[at..at + REGION], group);
+                at
+            }
+        }
+    }
 }
 
 /// The bounds of the region of a window of 4 bytes: with the bytes behind it, or if it is the last,
@@ -196,10 +230,8 @@ impl Loads {
     fn new(groups: &Groups) -> Self {
         let bits = (groups.len().max(1) * 16).ilog2() + 1;
         let mut loads = Self { bits, windows: vec![false; 1 << bits], regions: vec![0; 1 << bits] };
-        let mut folded = Vec::new();
         for group in 0..groups.len() as u32 {
-            folded.clear();
-            folded.extend(groups.text(group).iter().map(u8::to_ascii_lowercase));
+            let folded = groups.folded(group);
             for len in [REGION, LONG_REGION] {
                 for start in 0..(folded.len() + 1).saturating_sub(len) {
                     let slot = loads.region(&folded, (start, start + len));

@@ -50,6 +50,9 @@ pub struct ScanArgs {
     /// the same, faster if the traffic is unusual
     #[arg(long, value_name = "PCAP", conflicts_with_all = ["explain", "stream"])]
     pub learn: Option<PathBuf>,
+    /// Keep compiled sets in a folder: the same literals are compiled faster again
+    #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]
+    pub cache: Option<PathBuf>,
     /// Depth of tunnels to decode; 0 scans the payload of the outermost packet
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub tunnel_depth: u8,

@@ -209,6 +209,35 @@ fn what_was_learned_of_traffic_changes_no_result() {
 }
 
 #[test]
+fn compiled_sets_are_kept_and_damaged_ones_replaced() {
+    let capture = data::folder().join("mix/dev-mix.pcap");
+    let capture = capture.to_str().unwrap();
+    let scratch = Scratch::with_packets(0);
+    let file = scratch.file("literals", hex(&[b"HTTP/1.1", b"\r\n\r\n", b"ab"]).as_bytes());
+    let folder = scratch.path("cache").to_str().unwrap().to_owned();
+    let cached = |options: &[&str]| {
+        let options = [options, &["--json", "--cache", &folder]].concat();
+        scan(&file, capture, &options).exits(0)
+    };
+    let usual = scan(&file, capture, &["--json"]).exits(0).json();
+    assert_eq!(usual["cache"], Value::Null);
+    for expected in ["written", "read"] {
+        let said = cached(&[]);
+        assert_eq!((&said.json()["cache"], &*said.stderr), (&json!(expected), ""));
+        assert_eq!(said.json()["found"], usual["found"]);
+    }
+    assert_eq!(cached(&["--stream"]).json()["cache"], "read");
+    assert_eq!(cached(&["--engine", "oracle"]).json()["cache"], Value::Null);
+    let kept = std::fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(&kept, b"damaged").unwrap();
+    let said = cached(&[]);
+    assert_eq!(said.json()["cache"], "written");
+    assert_eq!(said.json()["found"], usual["found"]);
+    let warning = format!("warning: cache {}: it is too short", kept.display());
+    assert!(said.stderr.starts_with(&warning), "{}", said.stderr);
+}
+
+#[test]
 fn many_matches_come_in_order_and_memory_is_bounded() {
     let scratch = Scratch::with_packets(0);
     // As many matches as queues have room for, several times.

@@ -34,7 +34,7 @@ pub fn compile(data: &Path, traffic: &Traffic) -> Result<Option<Arc<CompiledScan
     let texts = traffic.texts();
     let literals = Sample::new(&texts).generate(&of_rules(&rules)?, LITERALS)?;
     let options = ScanOptions::new(ScanMode::Stream, Engine::default());
-    Ok(Some(Arc::new(CompiledScan::new(set_of(&literals)?, options)?)))
+    Ok(Some(Arc::new(CompiledScan::new(set_of(&literals)?, options, None)?)))
 }
 
 /// The payloads of the packets that are scanned, and the matcher.

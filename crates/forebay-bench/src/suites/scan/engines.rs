@@ -3,7 +3,9 @@
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, AhoCorasickKind, MatchKind};
 use forebay_packet::Vectors;
-use forebay_scan::{Matches, Scanner, Scratch, StreamState};
+use forebay_scan::{
+    CacheUse, CachedScanner, Matches, Scanner, Scratch, SetCache, StreamState, TrafficModel,
+};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
@@ -28,8 +30,9 @@ pub const OURS: [(&str, Vectors); 3] = [
     ("simd-scalar", Vectors::Scalar),
 ];
 
-/// Values of rows: milliseconds to compile a set, its bytes, and those of the state of a stream.
+/// Values of rows: milliseconds to compile a set, anew and with its file in a cache, its bytes, and those of the state of a stream.
 pub const COMPILE_MS: &str = "compile_ms";
+pub const CACHED_MS: &str = "cached_ms";
 pub const BYTES: &str = "bytes";
 pub const STREAM_BYTES: &str = "stream_bytes";
 
@@ -225,17 +228,43 @@ pub fn all(options: &Options, literals: &[Text], set: Set, input: &Input<'_>) ->
         }));
     }
     all.extend(OURS.map(|(name, vectors)| {
-        compiled((name, Role::Ours), || {
+        let contender = compiled((name, Role::Ours), || {
             if !vectors.are_here() {
                 return Err("this machine lacks the instructions".into());
             }
             let engine = Ours::new(literals, set, vectors)?;
             let bytes = engine.scanner.memory();
             Ok((Box::new(engine) as Box<dyn Engine>, values(bytes)))
-        })
+        });
+        if !vectors.are_here() {
+            return contender;
+        }
+        match cached_millis(literals, vectors) {
+            Ok(millis) => contender.with(CACHED_MS, millis),
+            Err(why) => Contender::new(name, Role::Ours, Err(why)),
+        }
     }));
     all.retain(|one| options.engines.is_empty() || options.engines.contains(&one.name));
     all
+}
+
+/// Milliseconds to compile a set that has a file in a cache.
+fn cached_millis(literals: &[Text], vectors: Vectors) -> Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let cache = SetCache::new(folder.path().to_owned());
+    let (set, model) = (set_of(literals)?, TrafficModel::default());
+    let engine = forebay_scan::Engine::Simd;
+    let mut compile = || CachedScanner::compile(&set, engine, vectors, &model, Some(&cache));
+    compile()?;
+    let times = (0..COMPILATIONS).map(|_| {
+        let mut cached = None;
+        let nanos = nanos_of(|| cached = Some(compile()));
+        match cached.transpose()?.and_then(|compiled| compiled.cache) {
+            Some(CacheUse::Read) => Ok(nanos / 1e6),
+            used => Err(format!("the cache was not read: {used:?}").into()),
+        }
+    });
+    Ok(Sample::new(times.collect::<Result<Vec<f64>>>()?).median())
 }
 
 /// An engine whose compilation is timed.

@@ -1,6 +1,6 @@
 //! Bars and tables of the suite.
 
-use super::engines::{AUTOMATIC, BYTES, COMPILE_MS, DFA, NFA, OURS, Set, VECTORSCAN};
+use super::engines::{AUTOMATIC, BYTES, CACHED_MS, COMPILE_MS, DFA, NFA, OURS, Set, VECTORSCAN};
 use super::traffic::Kind;
 use super::{CANDIDATES_A_MEGABYTE, GBPS, HITS_A_MEGABYTE};
 use crate::bar::Bar;
@@ -99,6 +99,8 @@ pub fn tables(results: &Results) -> String {
         let of = |row, column, key| value(row, column, Set::Block, key);
         let title = "Milliseconds to compile, by engine and literals";
         out += &pivot(title, "", both, |row, column| of(row, column, COMPILE_MS));
+        let title = "The same with a cache on disk";
+        out += &pivot(title, "", both, |row, column| of(row, column, CACHED_MS));
         let title = "MiB of the compiled set, by engine and literals";
         out += &pivot(title, "", both, |row, column| Some(of(row, column, BYTES)? / MEBIBYTE));
     }

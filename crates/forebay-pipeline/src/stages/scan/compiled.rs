@@ -6,9 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use forebay_flow::FlowTable;
-use forebay_packet::DecodeOptions;
+use forebay_packet::{DecodeOptions, Vectors};
 use forebay_scan::reassembly::Limits;
-use forebay_scan::{Engine, LiteralSet, ScanError, Scanner};
+use forebay_scan::{
+    CacheError, CacheUse, CachedScanner, Engine, LiteralSet, ScanError, Scanner, SetCache,
+    TrafficModel,
+};
 
 use super::flows::ScannedFlows;
 use super::rules::ScanRules;
@@ -91,6 +94,8 @@ impl ScanOptions {
 pub struct CompiledScan {
     subject: Subject,
     scanner: Scanner,
+    cache: Option<CacheUse>,
+    cache_errors: Vec<CacheError>,
     options: ScanOptions,
     hits: HitCounters,
 }
@@ -112,31 +117,45 @@ impl Subject {
 }
 
 impl CompiledScan {
-    /// Compiles a set.
+    /// Compiles a set, with a cache of such if there is one.
     ///
     /// # Errors
     /// The engine has no room for it.
-    pub fn new(literals: LiteralSet, options: ScanOptions) -> Result<Self, ScanError> {
-        Self::compile(Subject::Literals(literals), options)
+    pub fn new(
+        literals: LiteralSet,
+        options: ScanOptions,
+        cache: Option<&SetCache>,
+    ) -> Result<Self, ScanError> {
+        Self::compile(Subject::Literals(literals), options, cache)
     }
 
-    /// Compiles the literals of rules.
+    /// Compiles the literals of rules, as [`CompiledScan::new`] does.
     ///
     /// # Errors
     /// The engine has no room for them.
     ///
     /// # Panics
     /// `options` are for single packets: what rules say of their literals holds for streams.
-    pub fn of_rules(rules: ScanRules, options: ScanOptions) -> Result<Self, ScanError> {
+    pub fn of_rules(
+        rules: ScanRules,
+        options: ScanOptions,
+        cache: Option<&SetCache>,
+    ) -> Result<Self, ScanError> {
         assert_eq!(options.mode, ScanMode::Stream);
-        Self::compile(Subject::Rules(Box::new(rules)), options)
+        Self::compile(Subject::Rules(Box::new(rules)), options, cache)
     }
 
-    fn compile(subject: Subject, options: ScanOptions) -> Result<Self, ScanError> {
-        let literals = subject.literals();
-        let scanner = Scanner::compile(literals, options.engine)?;
+    fn compile(
+        subject: Subject,
+        options: ScanOptions,
+        cache: Option<&SetCache>,
+    ) -> Result<Self, ScanError> {
+        let (literals, model) = (subject.literals(), TrafficModel::default());
+        let compiled =
+            CachedScanner::compile(literals, options.engine, Vectors::widest(), &model, cache)?;
+        let CachedScanner { scanner, cache, errors } = compiled;
         let hits = HitCounters::new(literals.len());
-        Ok(Self { subject, scanner, options, hits })
+        Ok(Self { subject, scanner, cache, cache_errors: errors, options, hits })
     }
 
     /// The literals.
@@ -167,6 +186,18 @@ impl CompiledScan {
     #[must_use]
     pub fn options(&self) -> &ScanOptions {
         &self.options
+    }
+
+    /// What the cache of compiled sets was good for, if there was one.
+    #[must_use]
+    pub fn cache(&self) -> Option<CacheUse> {
+        self.cache
+    }
+
+    /// Why files of the cache were not used or not written.
+    #[must_use]
+    pub fn cache_errors(&self) -> &[CacheError] {
+        &self.cache_errors
     }
 
     /// The compiled literals.

@@ -13,11 +13,12 @@ mod streams;
 mod tally;
 
 use std::borrow::Cow;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 
 use forebay_packet::{Batch, DecodeOptions, Decoder, Vectors};
 use forebay_pipeline::Chain;
-use forebay_scan::{LiteralSet, Match, Scanner};
+use forebay_scan::{CacheError, CachedScanner, LiteralSet, Match, SetCache};
 
 use crate::cli::{Cli, ScanArgs};
 use crate::failure::Failure;
@@ -51,6 +52,13 @@ pub fn run(cli: &Cli, args: &ScanArgs) -> Result<(), Failure> {
     })
 }
 
+fn warn(cli: &Cli, error: &CacheError) {
+    if !cli.quiet {
+        // A failure to write to standard error cannot be reported.
+        let _ = writeln!(io::stderr(), "warning: {error}");
+    }
+}
+
 /// Scans the capture. `counted` gives the matches of a packet as they are counted.
 fn scan(
     cli: &Cli,
@@ -62,13 +70,17 @@ fn scan(
 ) -> Result<(), Failure> {
     let Some(read) = &args.read else { return Ok(()) };
     let learned = args.learn.as_ref().map(|capture| learning::model(cli, args, capture, &decoder));
-    let scanner = Scanner::compile_with(
+    let cache = args.cache.clone().map(SetCache::new);
+    let compiled = CachedScanner::compile(
         set,
         args.engine,
         Vectors::widest(),
         &learned.transpose()?.unwrap_or_default(),
+        cache.as_ref(),
     )?;
-    let scanner = Arc::new(scanner);
+    compiled.errors.iter().for_each(|error| warn(cli, error));
+    tally.note_cache(compiled.cache);
+    let scanner = Arc::new(compiled.scanner);
     let streams = args.hits && !cli.json;
     // A progress bar would be drawn between the lines of the results.
     let options = read_options(&args.limits, processors());
@@ -77,7 +89,7 @@ fn scan(
     let payloads = || Payloads::new(decoder, Arc::clone(&scanner));
     let queues = Queues::new(processors());
     let (chains, serial): (Vec<Chain>, _) = if args.stream {
-        let stage = streams::stage(args, set, queues.clone())?;
+        let stage = streams::stage(args, set, cache.as_ref(), queues.clone())?;
         ((0..processors()).map(|_| Chain::new()).collect(), Chain::new().with(stage))
     } else {
         let chain = |worker| Chain::new().with(Scan::new(payloads(), queues.clone(), worker));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forebay_packet::{Batch, DecodeOptions, HashKey};
 use forebay_pipeline::Remarks;
 use forebay_pipeline::stages::{CompiledScan, Scan, ScanMode, ScanObserver, ScanOptions};
-use forebay_scan::{LiteralSet, Match};
+use forebay_scan::{LiteralSet, Match, SetCache};
 use serde_json::{Map, Value};
 
 use super::scanning::{Found, Queues};
@@ -23,11 +23,16 @@ const DOUBT: &str = "scan_doubt_";
 ///
 /// # Errors
 /// The engine has no room for the literals.
-pub(super) fn stage(args: &ScanArgs, set: &LiteralSet, queues: Queues) -> Result<Scan, Failure> {
+pub(super) fn stage(
+    args: &ScanArgs,
+    set: &LiteralSet,
+    cache: Option<&SetCache>,
+    queues: Queues,
+) -> Result<Scan, Failure> {
     let decode = DecodeOptions { tunnel_depth: args.tunnel_depth, ..Default::default() };
     let usual = ScanOptions::new(ScanMode::Stream, args.engine);
     let options = ScanOptions { decode, flows: MOST_FLOWS, ..usual };
-    let compiled = Arc::new(CompiledScan::new(set.clone(), options)?);
+    let compiled = Arc::new(CompiledScan::new(set.clone(), options, cache)?);
     Ok(Scan::optional(Some(compiled), HashKey::OFFLINE).observed(Box::new(Queueing(queues))))
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 
 use forebay_pipeline::Ledger;
-use forebay_scan::Match;
+use forebay_scan::{CacheUse, Match};
 use serde_json::{Map, Value, json};
 
 use crate::cli::Cli;
@@ -66,6 +66,7 @@ pub(super) struct Tally<'a> {
     matches: u64,
     /// Of a scan by stream: why literals may have been missed, and in how many flows.
     doubts: Option<Map<String, Value>>,
+    cache: Option<CacheUse>,
     lines: Lines,
 }
 
@@ -96,6 +97,7 @@ impl<'a> Tally<'a> {
             scanned_bytes: 0,
             matches: 0,
             doubts: None,
+            cache: None,
             lines,
         })
     }
@@ -138,6 +140,11 @@ impl<'a> Tally<'a> {
     /// Notes why literals may have been missed, and in how many flows.
     pub(super) fn note_doubts(&mut self, doubts: Option<Map<String, Value>>) {
         self.doubts = doubts;
+    }
+
+    /// Notes what the cache of compiled sets was good for.
+    pub(super) fn note_cache(&mut self, cache: Option<CacheUse>) {
+        self.cache = cache;
     }
 
     /// Ends a run: writes the matches, moves packets whose matches standard output did not
@@ -213,6 +220,7 @@ impl<'a> Tally<'a> {
             "closes": ledger.closes(),
             "error": failure.map(ToString::to_string),
             "doubts": self.doubts,
+            "cache": self.cache.map(CacheUse::name),
         })
     }
 
