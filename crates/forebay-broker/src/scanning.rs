@@ -375,8 +375,10 @@ mod tests {
             ("annotate = { dscp = 64 }", "", "13:21: 64 as `dscp`: expected 1 to 63"),
             ("annotate = { dscp = 0 }", "", "13:21: 0 as `dscp`: expected 1 to 63"),
             ("annotate = { vlan = 4095 }", "", "13:21: 4095 is the VLAN identifier"),
-            ("annotate = {}", "", "13:12: `annotate`: expected one of `dscp` and `vlan`"),
-            ("annotate = { dscp = 1, vlan = 1 }", "", "expected one of `dscp` and `vlan`"),
+            ("annotate = {}", "", "13:12: `annotate`: expected one of `dscp`, `vlan` and"),
+            ("annotate = { dscp = 1, vlan = 1 }", "", "expected one of `dscp`, `vlan`"),
+            ("annotate = { comment = false }", "", "expected one of `dscp`, `vlan`"),
+            ("annotate = { comment = true }", "", "13:24: `comment` at output `o`, whose frames"),
             ("annotate = { color = 1 }", "", "run.toml:13:14: unknown field `color`"),
             ("annotate = { vlan = 1 }", ", vlan = 2", "13:21: `annotate` by VLAN with a sensor"),
             (

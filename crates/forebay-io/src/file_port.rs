@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_packet::{Arena, Batch, Interface, LiveMask, Rewrite};
+use forebay_packet::{Annotation, Arena, Batch, Interface, LiveMask, Rewrite};
 
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
@@ -163,12 +163,17 @@ impl CaptureTx {
         rewrites: &[Rewrite],
         input: usize,
     ) -> Result<(), Error> {
-        let is_whole = |i: usize| *rewrite_of(batch, i, rewrites) == Rewrite::NONE;
+        let is_whole = |i: usize| {
+            let rewrite = rewrite_of(batch, i, rewrites);
+            *rewrite == Rewrite::NONE || *rewrite == COMMENTED
+        };
         if self.inputs[input].is_renumbered || !which.iter().all(is_whole) {
-            self.write_copies(batch, which, rewrites, input)
-        } else {
-            self.series.write(batch, which)
+            return self.write_copies(batch, which, rewrites, input);
         }
+        let mut marked = LiveMask::EMPTY;
+        let is_marked = |&i: &usize| has_comment(batch, i, rewrites);
+        which.iter().filter(is_marked).for_each(|i| marked.insert(i));
+        self.series.write_marked(batch, which, &marked)
     }
 
     /// Writes packets that are rewritten, or whose interfaces have other numbers.
@@ -198,8 +203,15 @@ impl CaptureTx {
             arena.into_batches(&self.interfaces)
         });
         let name = self.series.name().display().to_string();
-        for batch in copies.map_err(|source| Error::Write { file: name, source })? {
-            self.series.write(&batch, &batch.live())?;
+        let mut originals = which.iter();
+        for copy in copies.map_err(|source| Error::Write { file: name, source })? {
+            let mut marked = LiveMask::EMPTY;
+            for (i, original) in copy.live().iter().zip(&mut originals) {
+                if has_comment(batch, original, rewrites) {
+                    marked.insert(i);
+                }
+            }
+            self.series.write_marked(&copy, &copy.live(), &marked)?;
         }
         Ok(())
     }
@@ -280,6 +292,15 @@ impl CaptureTx {
         };
         self.fault.as_ref().filter(|_| is_paused).map(|(name, _)| *name)
     }
+}
+
+/// Nothing is changed but for a comment.
+const COMMENTED: Rewrite = Rewrite { annotation: Some(Annotation::Comment), ..Rewrite::NONE };
+
+/// Whether packet `i` is of a suspect flow, and its output marks it by a comment.
+fn has_comment(batch: &Batch, i: usize, rewrites: &[Rewrite]) -> bool {
+    let annotation = rewrite_of(batch, i, rewrites).annotation;
+    batch.suspect.contains(i) && annotation == Some(Annotation::Comment)
 }
 
 /// The name of losses for lack of disk space.

@@ -68,6 +68,8 @@ pub enum Annotation {
     Dscp(u8),
     /// The VLAN identifier of a tag in front of all others.
     Vlan(u16),
+    /// A comment in a capture, which only recorders write.
+    Comment,
 }
 
 /// What is changed of each frame.
@@ -111,7 +113,7 @@ impl Rewrite {
     #[must_use]
     pub fn annotated(&self) -> Self {
         match self.annotation {
-            None => *self,
+            None | Some(Annotation::Comment) => *self,
             Some(Annotation::Dscp(code)) => Self { dscp: Some(code), ..*self },
             Some(Annotation::Vlan(id)) => Self { push_vlan: Some(id), ..*self },
         }

@@ -322,7 +322,7 @@ fn sensor(
     let push_vlan = push_vlan.map(|id| id as u16);
     let label = labels.and_then(|labels| labels.to);
     let strip = strip(&group.strip)?;
-    let annotation = annotation(group.annotate.as_ref(), label, push_vlan)?;
+    let annotation = annotation(group.annotate.as_ref(), (label, push_vlan), &outputs[output])?;
     let rewrite = Rewrite {
         strip,
         destination,
@@ -357,30 +357,39 @@ fn sensor(
 /// How packets of suspect flows are marked: in a field that nothing else writes.
 fn annotation(
     raw: Option<&Spanned<raw::Annotate>>,
-    label: Option<LabelField>,
-    push_vlan: Option<u16>,
+    (label, push_vlan): (Option<LabelField>, Option<u16>),
+    output: &Port,
 ) -> Result<Option<Annotation>, Fault> {
     let Some(table) = raw else { return Ok(None) };
-    let raw::Annotate { dscp, vlan } = table.get_ref();
-    match (dscp, vlan) {
-        (Some(given), None) if label == Some(LabelField::Dscp) => {
+    let raw::Annotate { dscp, vlan, comment } = table.get_ref();
+    let comment = comment.as_ref().filter(|comment| *comment.get_ref());
+    match (dscp, vlan, comment) {
+        (Some(given), None, None) if label == Some(LabelField::Dscp) => {
             let what = "`annotate` in the field of `label`, dscp: expected `vlan`";
             Err(Fault::new(given.span(), what))
         }
-        (None, Some(given)) if push_vlan.is_some() => {
+        (None, Some(given), None) if push_vlan.is_some() => {
             let what = "`annotate` by VLAN with a sensor that has a `vlan`: expected `dscp`";
             Err(Fault::new(given.span(), what))
         }
-        (Some(_), None) => {
+        (Some(_), None, None) => {
             let code = bounded(dscp.as_ref(), CODE_POINTS, "as `dscp`")?;
             Ok(code.map(|code| Annotation::Dscp(code as u8)))
         }
-        (None, Some(_)) => {
+        (None, None, Some(given)) if !matches!(output.kind, PortKind::Pcap { .. }) => {
+            let what = format!(
+                "`comment` at output `{}`, whose frames have none: expected an output of type pcap",
+                output.name
+            );
+            Err(Fault::new(given.span(), what))
+        }
+        (None, None, Some(_)) => Ok(Some(Annotation::Comment)),
+        (None, Some(_), None) => {
             let id = bounded(vlan.as_ref(), VLANS, "is the VLAN identifier")?;
             Ok(id.map(|id| Annotation::Vlan(id as u16)))
         }
-        (None, None) | (Some(_), Some(_)) => {
-            let what = "`annotate`: expected one of `dscp` and `vlan`";
+        _ => {
+            let what = "`annotate`: expected one of `dscp`, `vlan` and `comment = true`";
             Err(Fault::new(table.span(), what))
         }
     }

@@ -178,6 +178,7 @@ pub struct GroupTable {
 pub struct Annotate {
     pub dscp: Option<Spanned<u64>>,
     pub vlan: Option<Spanned<u64>>,
+    pub comment: Option<Spanned<bool>>,
 }
 
 /// The key of an optional stage, and its value.

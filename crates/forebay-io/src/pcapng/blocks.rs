@@ -19,6 +19,11 @@ pub(super) const BLOCK_HEAD: usize = 8;
 /// The length again after it.
 pub(super) const BLOCK_TAIL: usize = 4;
 
+/// Code and length before an option's value.
+pub(super) const OPTION_HEAD: usize = 4;
+
+/// A comment on any block.
+pub(super) const OPT_COMMENT: u16 = 1;
 /// Ends a list of options.
 pub(super) const OPT_END: u16 = 0;
 /// The name the capturing system gave the interface.

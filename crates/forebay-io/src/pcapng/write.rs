@@ -5,7 +5,7 @@ use forebay_packet::{Clock, Interface, Resolution};
 
 use super::blocks::{
     BLOCK_HEAD, BLOCK_TAIL, BYTE_ORDER, IF_DESCRIPTION, IF_NAME, IF_TSOFFSET, IF_TSRESOL,
-    INTERFACE, OPT_END, PACKET, SECTION_HEADER,
+    INTERFACE, OPT_COMMENT, OPT_END, OPTION_HEAD, PACKET, SECTION_HEADER,
 };
 
 /// Fixed fields of an Enhanced Packet Block.
@@ -68,18 +68,17 @@ pub(crate) fn interface_block(
     Ok(close(block))
 }
 
-/// Appends the block of a packet.
+/// Appends the block of a packet, with a comment unless that is empty.
 pub(crate) fn packet_block(
     out: &mut Vec<u8>,
-    interface: u16,
-    ticks: u64,
-    packet: &[u8],
-    wire_len: u32,
+    (interface, ticks): (u16, u64),
+    (packet, wire_len): (&[u8], u32),
+    comment: &str,
 ) {
     // A packet's length fits 31 bits: regions are limited to 32, and the
     // longest packet of any link type to 27.
     let padded = packet.len().next_multiple_of(4);
-    let len = (BLOCK_HEAD + PACKET_FIXED + padded + BLOCK_TAIL) as u32;
+    let len = (BLOCK_HEAD + PACKET_FIXED + padded + comment_len(comment) + BLOCK_TAIL) as u32;
     let mut head = [0; BLOCK_HEAD + PACKET_FIXED];
     let fields = [
         PACKET,
@@ -96,7 +95,19 @@ pub(crate) fn packet_block(
     out.extend_from_slice(&head);
     out.extend_from_slice(packet);
     out.extend_from_slice(&[0; 3][..padded - packet.len()]);
+    if !comment.is_empty() {
+        option(out, OPT_COMMENT, option_text(comment));
+        option(out, OPT_END, &[]);
+    }
     out.extend_from_slice(&len.to_le_bytes());
+}
+
+/// The bytes that a comment adds to a block.
+pub(crate) fn comment_len(comment: &str) -> usize {
+    match option_text(comment).len() {
+        0 => 0,
+        len => OPTION_HEAD + len.next_multiple_of(4) + OPTION_HEAD,
+    }
 }
 
 fn open(kind: u32) -> Vec<u8> {
@@ -117,7 +128,7 @@ fn option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
     block.extend(code.to_le_bytes());
     block.extend((value.len() as u16).to_le_bytes());
     block.extend(value);
-    block.resize(block.len().next_multiple_of(4), 0);
+    block.extend_from_slice(&[0; 3][..value.len().next_multiple_of(4) - value.len()]);
 }
 
 /// As much of a text as fits an option.

@@ -30,7 +30,7 @@ use crate::writer::{OutputName, Tally, WriteOptions, Writer};
 pub use names::{BadPattern, Numbered};
 use names::{strftime, tcpdump_name};
 
-/// The most bytes of a record besides its packet: a block's head, padding and tail.
+/// The most bytes of a record besides its packet: a block's head, padding, comment and tail.
 const RECORD_OVERHEAD: u64 = 64;
 
 /// The naming scheme.
@@ -194,6 +194,19 @@ impl Series {
     /// If a file cannot be written, created or named. [`Series::written`] and
     /// [`Series::held`] then count those of these packets that were written or buffered.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
+        self.write_marked(batch, which, &LiveMask::EMPTY)
+    }
+
+    /// As [`Series::write`]. In pcapng, the packets in `marked` get a comment.
+    ///
+    /// # Errors
+    /// As [`Series::write`].
+    pub(crate) fn write_marked(
+        &mut self,
+        batch: &Batch,
+        which: &LiveMask,
+        marked: &LiveMask,
+    ) -> Result<(), Error> {
         let which = batch.live().and(which);
         self.leave_torn();
         self.open(batch.interfaces())?;
@@ -201,20 +214,20 @@ impl Series {
         let room = self.options.max_len.map_or(u64::MAX, |len| len.saturating_sub(self.len()));
         if which.iter().map(most).sum::<u64>() <= room {
             self.rotate(batch.interfaces())?;
-            return self.put(batch, &which);
+            return self.put(batch, &which, marked);
         }
         for i in which.iter() {
             self.rotate(batch.interfaces())?;
             let mut one = LiveMask::default();
             one.insert(i);
-            self.put(batch, &one)?;
+            self.put(batch, &one, marked)?;
         }
         Ok(())
     }
 
-    fn put(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
+    fn put(&mut self, batch: &Batch, which: &LiveMask, marked: &LiveMask) -> Result<(), Error> {
         match &mut self.writer {
-            Some(writer) => writer.write(batch, which),
+            Some(writer) => writer.write_marked(batch, which, marked),
             None => Ok(()),
         }
     }

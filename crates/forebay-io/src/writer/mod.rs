@@ -98,6 +98,9 @@ pub struct Summary {
     pub format: Format,
 }
 
+/// The comment of marked packets: of flows in which a scan found something or may have missed it.
+pub const MARK: &str = "forebay: suspect";
+
 /// Whether a pcap file can hold the packets of these interfaces.
 #[must_use]
 pub fn fits_pcap(interfaces: &[Interface]) -> bool {
@@ -207,6 +210,19 @@ impl Writer {
     /// If the file cannot be written, or the batch's packets do not fit its format.
     /// [`Writer::written`] then counts the packets in the file; nothing is buffered.
     pub fn write(&mut self, batch: &Batch, which: &LiveMask) -> Result<(), Error> {
+        self.write_marked(batch, which, &LiveMask::EMPTY)
+    }
+
+    /// As [`Writer::write`]. In pcapng, the packets in `marked` get the comment [`MARK`].
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub(crate) fn write_marked(
+        &mut self,
+        batch: &Batch,
+        which: &LiveMask,
+        marked: &LiveMask,
+    ) -> Result<(), Error> {
         self.adopt(batch.interfaces())?;
         let as_records = batch.layout() == Layout::PcapRecords;
         if self.format == Format::Pcap && !as_records && !self.times_fit(batch, which) {
@@ -215,7 +231,7 @@ impl Writer {
         let written = match self.format {
             Format::Pcap if as_records => self.write_runs(batch, which),
             Format::Pcap => self.write_records(batch, which),
-            Format::Pcapng | Format::Auto => self.write_blocks(batch, which),
+            Format::Pcapng | Format::Auto => self.write_blocks(batch, which, marked),
         };
         written.map_err(|source| self.write_failed(source))?;
         if self.options.packet_buffered { self.flush() } else { Ok(()) }
@@ -365,7 +381,8 @@ impl Writer {
         let interfaces = Arc::clone(&self.interfaces);
         self.start(&interfaces)?;
         while let Some(batch) = written.receive()? {
-            self.write_blocks(&batch, &batch.live()).map_err(|source| self.write_failed(source))?;
+            self.write_blocks(&batch, &batch.live(), &LiveMask::EMPTY)
+                .map_err(|source| self.write_failed(source))?;
         }
         Ok(())
     }
@@ -431,16 +448,20 @@ impl Writer {
     }
 
     /// Writes a pcapng block for each packet.
-    fn write_blocks(&mut self, batch: &Batch, which: &LiveMask) -> io::Result<()> {
+    fn write_blocks(
+        &mut self,
+        batch: &Batch,
+        which: &LiveMask,
+        marked: &LiveMask,
+    ) -> io::Result<()> {
         let live = batch.live();
         for i in which.iter().filter(|&i| live.contains(i)) {
             let cap_len = self.cut(batch.cap_len(i));
             pcapng::packet_block(
                 self.sink.buffer(),
-                batch.interface_id(i),
-                batch.ticks(i),
-                &batch.packet(i)[..cap_len as usize],
-                batch.wire_len(i),
+                (batch.interface_id(i), batch.ticks(i)),
+                (&batch.packet(i)[..cap_len as usize], batch.wire_len(i)),
+                if marked.contains(i) { MARK } else { "" },
             );
             self.sink.added(Content::packet(cap_len))?;
         }

@@ -74,7 +74,8 @@ mod tests {
                 bytes.extend(pcap::record_header(5, 1_000_000, len as u32, 2_000));
                 bytes.extend(&packet);
             } else {
-                pcapng::packet_block(&mut bytes, 0, 5, &packet, 2_000);
+                let comment = if len == 60 { "marked" } else { "" };
+                pcapng::packet_block(&mut bytes, (0, 5), (&packet, 2_000), comment);
             }
             content += Content::packet(len as u32);
             ends.push((bytes.len(), content));

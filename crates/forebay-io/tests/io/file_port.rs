@@ -10,7 +10,7 @@ use forebay_io::{
     CaptureTx, Format, Naming, OnFull, Placement, ReadOptions, Reader, Series, SeriesOptions, Tx,
     WriteOptions,
 };
-use forebay_packet::{Arena, Batch, Clock, Interface, MacAddress, Rewrite};
+use forebay_packet::{Annotation, Arena, Batch, Clock, Interface, MacAddress, Rewrite};
 
 /// Packets of a device, at times in nanoseconds.
 fn batch(device: &str, packets: &[(u64, &[u8])]) -> Batch {
@@ -445,4 +445,59 @@ fn packets_of_interfaces_that_a_file_cannot_have_are_lost_by_name() {
     Box::new(tx).finish().unwrap();
     let found: Vec<String> = read(&path).into_iter().map(|(device, ..)| device).collect();
     assert_eq!(found, ["65534", "last", "65534"]);
+}
+
+/// The comment of each packet of a little-endian pcapng file (draft-ietf-opsawg-pcapng, 4.3).
+fn comments(path: &Path) -> Vec<Option<String>> {
+    let bytes = fs::read(path).unwrap();
+    let (mut rest, mut comments) = (&bytes[..], Vec::new());
+    let word = |bytes: &[u8], at: usize| {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize
+    };
+    while !rest.is_empty() {
+        let (block, next) = rest.split_at(word(rest, 4));
+        rest = next;
+        if word(block, 0) != 6 {
+            continue;
+        }
+        let options = &block[28 + word(block, 20).next_multiple_of(4)..block.len() - 4];
+        comments.push((!options.is_empty()).then(|| {
+            let [code, len] = [0, 2].map(|at| u16::from_le_bytes([options[at], options[at + 1]]));
+            let len = usize::from(len);
+            assert_eq!(code, 1, "opt_comment");
+            assert_eq!(options[4 + len.next_multiple_of(4)..], [0; 4], "opt_endofopt");
+            String::from_utf8(options[4..4 + len].to_vec()).unwrap()
+        }));
+    }
+    comments
+}
+
+#[test]
+fn packets_of_suspect_flows_get_a_comment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("all.pcapng");
+    let mut tx = recorder(&path, OnFull::Retry, None, &Told::default());
+    let packets: Vec<(u64, &[u8])> = (0..100).map(|time| (time, &[5; 61][..])).collect();
+    let annotation = Some(Annotation::Comment);
+    let comment = Rewrite { annotation, ..Rewrite::NONE };
+    let slice = Rewrite { slice: Some(60), ..comment };
+    let mut expected = Vec::new();
+    // As they are, changed, of an input whose interface has another number, of two sensors.
+    for (device, rewrites) in
+        [("a", [comment; 2]), ("a", [slice; 2]), ("b", [comment; 2]), ("a", [Rewrite::NONE, slice])]
+    {
+        let mut batch = batch(device, &packets);
+        batch.output = (0..100).map(|i| i % 2).collect();
+        (0..100).filter(|i| i % 3 == 0).for_each(|i| batch.suspect.insert(i));
+        let mut which = batch.live();
+        which.remove(0);
+        tx.send(&batch, &which, &rewrites).unwrap();
+        expected.extend((1..100).map(|i| {
+            let is_marked = i % 3 == 0 && rewrites[i % 2].annotation.is_some();
+            is_marked.then(|| "forebay: suspect".to_owned())
+        }));
+    }
+    Box::new(tx).finish().unwrap();
+    assert_eq!(comments(&path), expected);
+    assert_eq!(read(&path).len(), expected.len());
 }
