@@ -322,6 +322,7 @@ mod tests {
             compile(&config(path.to_str().unwrap(), &rest), None).unwrap()
         };
         let cache = folder.path().join("cache");
+        std::fs::create_dir(&cache).unwrap();
         for expected in ["written", "read"] {
             let built = at(&cache);
             assert_eq!(built.notices, Vec::<String>::new());

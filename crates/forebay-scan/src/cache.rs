@@ -5,14 +5,16 @@
 //! the literals at hand and of the places that suit them. So a file can make a scan slow, but no
 //! file, damaged or forged, can make it miss a match or read out of bounds.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use forebay_packet::Vectors;
+use rustix::fs::OFlags;
 use sha1::{Digest as _, Sha1};
 
 use crate::literal::LiteralSet;
@@ -124,7 +126,7 @@ impl CachedScanner {
 }
 
 impl SetCache {
-    /// A cache in a folder, which is made when the first file is written.
+    /// A cache in a folder, which exists.
     #[must_use]
     pub fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -164,51 +166,53 @@ impl SetCache {
             errors.push(CacheError::Damaged { path: path.clone(), what });
         }
         let (scanner, places) = Scanner::compile_and_place(set, vectors, model)?;
+        let folder = |source| CacheError::Io { path: self.folder.clone(), source };
         let cache = match self.write(&path, &encode(&places, &key)) {
-            Ok(()) => CacheUse::Written,
+            Ok(()) => {
+                errors.extend(self.trim(&path).err().map(folder));
+                CacheUse::Written
+            }
             Err(source) => {
-                errors.push(CacheError::Io { path: self.folder.clone(), source });
+                errors.push(folder(source));
                 CacheUse::Unwritten
             }
         };
         Ok(CachedScanner { scanner, cache: Some(cache), errors })
     }
 
-    /// Writes a file beside and renames it, and removes the oldest files beyond [`MOST_FILES`].
+    /// Writes a file beside and renames it.
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        // Missing only at first, when a broker is not confined yet.
-        if !self.folder.is_dir() {
-            fs::create_dir(&self.folder)?;
-        }
         static WRITTEN: AtomicU64 = AtomicU64::new(0);
         let number = WRITTEN.fetch_add(1, Ordering::Relaxed);
-        let beside = path.with_extension(format!("{}-{number}{SUFFIX}", process::id()));
-        let written = File::create(&beside)
-            .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| fs::rename(&beside, path));
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let name = format!("{}-{number}-{}{SUFFIX}", process::id(), now.subsec_nanos());
+        let beside = path.with_extension(name);
+        // It is new, so that a link that someone put there is not followed.
+        let mut file = File::create_new(&beside)?;
+        let written = file.write_all(bytes).and_then(|()| fs::rename(&beside, path));
         if written.is_err() {
             let _ = fs::remove_file(&beside);
         }
-        written?;
-        self.trim()
+        written
     }
 
-    fn trim(&self) -> io::Result<()> {
+    /// Removes the oldest files beyond [`MOST_FILES`], among them those that killed processes left,
+    /// but not `newest`.
+    fn trim(&self, newest: &Path) -> io::Result<()> {
         let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.folder)?.take(MOST_ENTRIES) {
             let entry = entry?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && entry.file_name().as_encoded_bytes().ends_with(SUFFIX.as_bytes()) {
-                // Another process may have removed it.
-                let Ok(time) = entry.metadata().and_then(|metadata| metadata.modified()) else {
-                    continue;
-                };
+            if entry.path() == newest || !is_ours(entry.file_name().as_encoded_bytes()) {
+                continue;
+            }
+            // Another process may have removed it.
+            if let Ok(time) = entry.metadata().and_then(|metadata| metadata.modified()) {
                 files.push((time, entry.path()));
             }
         }
         files.sort_unstable();
-        let beyond = files.len().saturating_sub(MOST_FILES);
-        for (_, path) in &files[..beyond] {
+        let beyond = (files.len() + 1).saturating_sub(MOST_FILES);
+        for (_, path) in files.iter().take(beyond) {
             match fs::remove_file(path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
@@ -216,6 +220,13 @@ impl SetCache {
         }
         Ok(())
     }
+}
+
+/// Whether a file has a name that the cache gives.
+fn is_ours(name: &[u8]) -> bool {
+    let key = name.split_first_chunk::<{ 2 * DIGEST }>().map(|(key, _)| key);
+    key.is_some_and(|key| key.iter().all(u8::is_ascii_hexdigit))
+        && name.ends_with(SUFFIX.as_bytes())
 }
 
 /// The digest of all that the choice of places depends on.
@@ -236,13 +247,18 @@ fn most_bytes(places: usize) -> usize {
     HEADER + places * Places::BYTES + DIGEST
 }
 
-/// The file, if there is one; of a longer one than expected one byte more.
+/// The regular file, if there is one; of a longer one than expected one byte more.
 fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    let file = match File::open(path) {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    // Nothing is waited for: a FIFO is opened and refused.
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     Ok(Some(bytes))

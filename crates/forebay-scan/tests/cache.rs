@@ -4,6 +4,7 @@ mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use forebay_packet::Vectors;
 use forebay_packet::random::Random;
@@ -69,7 +70,7 @@ fn forge(file: &Path, header: &[u8], places: &[u8]) {
 #[test]
 fn a_set_is_read_again() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = SetCache::new(folder.path().join("cache"));
+    let cache = SetCache::new(folder.path().to_owned());
     let set = mixed_set();
     let text = b"GET /index abcd zZzZzzzzzzzzzzz \0\0\0\0 xyZ aabbaa".as_slice();
     let expected = scan(&Scanner::compile(&set, Engine::Simd).unwrap(), &[text]);
@@ -165,13 +166,53 @@ fn forged_files_cannot_hide_a_match() {
 fn the_folder_has_a_bounded_number_of_files() {
     let folder = tempfile::tempdir().unwrap();
     let cache = SetCache::new(folder.path().to_owned());
-    fs::write(folder.path().join("of-the-user"), b"stays").unwrap();
+    let others = ["of-the-user", "others.places"].map(|name| folder.path().join(name));
+    others.iter().for_each(|path| fs::write(path, b"stays").unwrap());
+    let left = folder.path().join(format!("{}.1-0-0.places", "0".repeat(40)));
+    fs::write(&left, b"of a killed process").unwrap();
     for number in 0..MOST_FILES + 5 {
         let set = support::set(&[(format!("literal {number}"), false)]);
         assert_eq!(compile(&cache, &set).cache, Some(CacheUse::Written));
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MOST_FILES + 1);
-    assert!(folder.path().join("of-the-user").exists());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MOST_FILES + others.len());
+    assert!(others.iter().all(|path| path.exists()) && !left.exists());
+    // That others are younger, as when a clock was set back, does not remove the newest.
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let file = fs::File::options().append(true).open(entry.unwrap().path()).unwrap();
+        file.set_modified(SystemTime::now() + Duration::from_secs(3600)).unwrap();
+    }
+    let set = support::set(&[("newest", false)]);
+    for expected in [CacheUse::Written, CacheUse::Read] {
+        assert_eq!(compile(&cache, &set).cache, Some(expected));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), MOST_FILES + others.len());
+}
+
+#[test]
+fn what_is_no_file_is_neither_waited_for_nor_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = SetCache::new(folder.path().to_owned());
+    let set = mixed_set();
+    compile(&cache, &set);
+    let file = only_file(folder.path());
+    let good = fs::read(&file).unwrap();
+    let target = folder.path().join("target");
+    fs::remove_file(&file).unwrap();
+    let status = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(status.success());
+    let compiled = compile(&cache, &set);
+    assert_eq!(compiled.cache, Some(CacheUse::Written));
+    assert!(
+        compiled.errors[0].to_string().ends_with("not a regular file"),
+        "{:?}",
+        compiled.errors
+    );
+    fs::remove_file(&file).unwrap();
+    fs::write(&target, b"of another").unwrap();
+    std::os::unix::fs::symlink(&target, &file).unwrap();
+    assert_eq!(compile(&cache, &set).cache, Some(CacheUse::Written));
+    assert_eq!(fs::read(&target).unwrap(), b"of another");
+    assert_eq!(fs::read(&file).unwrap(), good);
 }
 
 #[test]

@@ -26,7 +26,11 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         let example = args.example.unwrap_or(Example::All);
         return print(|out| out.write_all(example.text().as_bytes()));
     };
-    let config = Config::read(path)?;
+    let mut config = Config::read(path)?;
+    if let (Some(_), Some(scan)) = (args.check, &mut config.scan) {
+        // A check changes nothing.
+        scan.cache = None;
+    }
     let options = CodeOptions {
         filters: compiler_options(cli, Backend::Auto)?,
         isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))

@@ -13,6 +13,7 @@ mod streams;
 mod tally;
 
 use std::borrow::Cow;
+use std::fs;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
@@ -70,7 +71,14 @@ fn scan(
 ) -> Result<(), Failure> {
     let Some(read) = &args.read else { return Ok(()) };
     let learned = args.learn.as_ref().map(|capture| learning::model(cli, args, capture, &decoder));
-    let cache = args.cache.clone().map(SetCache::new);
+    let cache = match &args.cache {
+        Some(folder) => {
+            // If it cannot be made, the cache tells why.
+            let _ = fs::create_dir_all(folder);
+            Some(SetCache::new(folder.clone()))
+        }
+        None => None,
+    };
     let compiled = CachedScanner::compile(
         set,
         args.engine,
