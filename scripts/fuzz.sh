@@ -33,7 +33,7 @@ fi
 host=$(rustc -vV | sed -n 's/^host: //p')
 build=${CARGO_TARGET_DIR:-fuzz/target}
 cargo=(cargo)
-flags='--cfg fuzzing -Cdebug-assertions -Ccodegen-units=1 -Cpasses=sancov-module'
+flags='--cfg fuzzing -Cdebug-assertions -Cpasses=sancov-module'
 flags+=' -Cllvm-args=-sanitizer-coverage-level=4'
 flags+=' -Cllvm-args=-sanitizer-coverage-inline-8bit-counters'
 flags+=' -Cllvm-args=-sanitizer-coverage-pc-table'
