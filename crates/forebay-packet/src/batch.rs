@@ -6,6 +6,8 @@
 //! must stay inside it. Packets leave a batch by a cleared bit of its live mask;
 //! whoever clears one counts it under a name.
 
+pub(crate) mod gathered;
+
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -345,6 +347,18 @@ impl Batch {
         self.interface(i).clock.nanos(self.descriptors().ticks_of(i))
     }
 
+    /// Replaces `nanos` by the time stamps of all packets in nanoseconds since the epoch.
+    pub fn all_nanos(&self, nanos: &mut Vec<i64>) {
+        nanos.clear();
+        match (self.descriptors().only_interface(), &self.interfaces[..]) {
+            (Some(ticks), [first, ..]) => {
+                let clock = first.clock;
+                nanos.extend(ticks.iter().map(|&ticks| clock.nanos(ticks)));
+            }
+            _ => nanos.extend((0..self.len()).map(|i| self.nanos(i))),
+        }
+    }
+
     /// Index of the interface of packet `i`.
     #[inline]
     #[must_use]
@@ -381,6 +395,9 @@ impl Batch {
     /// Bytes that the live packets had on the wire.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
+        if self.live.count() == self.len() {
+            return self.wire_lens().iter().map(|&len| u64::from(len)).sum();
+        }
         self.live.iter().map(|i| u64::from(self.wire_len(i))).sum()
     }
 

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
+use crate::batch::gathered::Gathered;
 use crate::batch_size::BATCH;
 use crate::flow::FlowKey;
 use crate::fragment::FragmentNote;
@@ -131,6 +132,21 @@ impl Descriptors {
         }
     }
 
+    /// Adds the descriptions of several packets.
+    pub(crate) fn append(&mut self, all: &Gathered) {
+        let before = self.offset.len();
+        self.offset.extend_from_slice(all.offset());
+        if all.wire_len() != all.cap_len() || !self.wire_len.is_empty() {
+            if self.wire_len.is_empty() {
+                self.wire_len.extend_from_slice(&self.cap_len);
+            }
+            self.wire_len.extend_from_slice(all.wire_len());
+        }
+        self.cap_len.extend_from_slice(all.cap_len());
+        append_unless_zero(&mut self.ticks, before, all.ticks());
+        append_unless_zero(&mut self.interface, before, all.interface());
+    }
+
     /// Length of each packet on the wire.
     #[inline]
     pub(crate) fn wire_lens(&self) -> &[u32] {
@@ -141,6 +157,12 @@ impl Descriptors {
     #[inline]
     pub(crate) fn ticks_of(&self, i: usize) -> u64 {
         self.value(&self.ticks, i)
+    }
+
+    /// The time stamps of all packets, if they have some and all are of the first interface.
+    pub(crate) fn only_interface(&self) -> Option<&[u64]> {
+        let is_whole = self.interface.is_empty() && self.ticks.len() == self.offset.len();
+        is_whole.then_some(&self.ticks)
     }
 
     /// Index of the interface of packet `i`.
@@ -275,6 +297,14 @@ impl PacketMetadata {
             };
             self.flows = self.flows.iter().filter_map(place).collect();
         }
+    }
+}
+
+/// Adds values to those of `before` packets, in a column that is empty if all are 0.
+fn append_unless_zero<T: Copy + Default + PartialEq>(to: &mut Vec<T>, before: usize, all: &[T]) {
+    if !to.is_empty() || all.iter().any(|value| *value != T::default()) {
+        to.resize(before, T::default());
+        to.extend_from_slice(all);
     }
 }
 

@@ -90,6 +90,12 @@ impl LiveMask {
         Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
     }
 
+    /// The bits that either has.
+    #[must_use]
+    pub(crate) fn or(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] | other.0[i]))
+    }
+
     /// Whether no bit is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {

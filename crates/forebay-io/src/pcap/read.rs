@@ -180,19 +180,23 @@ impl Parser {
     /// Parses little-endian records of 16-byte headers, captured length first.
     /// Returns how many bytes of `bytes` they take.
     fn ordinary_records(&self, bytes: &[u8], base: usize, batch: &mut Batch) -> (usize, Stop) {
-        let mut at = 0;
-        for _ in 0..BATCH {
-            let Some(header) = bytes[at..].first_chunk::<RECORD_HEADER>() else {
-                return (at, Stop::Need(RECORD_HEADER));
+        let (mut at, mut stop) = (0, Stop::Full);
+        batch.fill(|| {
+            let rest = &bytes[at..];
+            let Some(header) = rest.first_chunk::<RECORD_HEADER>() else {
+                stop = Stop::Need(RECORD_HEADER);
+                return None;
             };
             let number = |at| u32::from_le_bytes(word(header, at));
             let cap_len = number(8);
             if cap_len > self.limit {
-                return (at, Stop::CapturedLength(cap_len));
+                stop = Stop::CapturedLength(cap_len);
+                return None;
             }
             let len = RECORD_HEADER + cap_len as usize;
-            if bytes.len() - at < len {
-                return (at, Stop::Need(len));
+            if rest.len() < len {
+                stop = Stop::Need(len);
+                return None;
             }
             let meta = PacketMeta {
                 offset: (base + at + RECORD_HEADER) as u32,
@@ -201,11 +205,10 @@ impl Parser {
                 ticks: u64::from(number(0)) * self.ticks_per_second + u64::from(number(4)),
                 interface: 0,
             };
-            // The loop ends before the batch is full.
-            let _ = batch.push(meta);
             at += len;
-        }
-        (at, Stop::Full)
+            Some(meta)
+        });
+        (at, stop)
     }
 
     /// Parses records of any kind. Returns how many bytes of `bytes` they take.

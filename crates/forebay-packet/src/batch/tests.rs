@@ -30,6 +30,48 @@ fn a_batch_takes_256_packets_and_no_more() {
 }
 
 #[test]
+fn packets_gathered_are_as_packets_one_by_one() {
+    let meta = |i: usize, whole: bool, timed: bool, interface| PacketMeta {
+        offset: i as u32 * 10,
+        cap_len: 10,
+        wire_len: if whole { 10 } else { 10 + i as u32 % 3 },
+        ticks: if timed { i as u64 * 7 } else { 0 },
+        interface,
+    };
+    for (whole, timed, interface) in [(true, true, 0), (false, true, 0), (true, false, 1)] {
+        for one_by_one in [0, 1, 100, BATCH] {
+            let region = Arc::new(Region::new(BATCH * 10).unwrap());
+            let interfaces = Arc::new(vec![Interface::default(); 2]);
+            let mut expected = Batch::new(Arc::clone(&region), Arc::clone(&interfaces));
+            let mut batch = Batch::new(region, interfaces);
+            let meta = |i| meta(i, whole, timed, interface);
+            (0..BATCH).for_each(|i| expected.push(meta(i)).unwrap());
+            (0..one_by_one).for_each(|i| batch.push(meta(i)).unwrap());
+            let mut rest = (one_by_one..2 * BATCH).map(meta);
+            batch.fill(|| rest.next());
+            assert_eq!((batch.len(), batch.live()), (BATCH, expected.live()));
+            assert_eq!(batch.wire_bytes(), expected.wire_bytes());
+            let mut nanos = Vec::new();
+            batch.all_nanos(&mut nanos);
+            for (i, &nanos) in nanos.iter().enumerate() {
+                assert_eq!(batch.meta(i), expected.meta(i));
+                assert_eq!(nanos, expected.nanos(i));
+            }
+            assert_eq!(nanos.len(), BATCH);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "packet outside its region")]
+fn packets_gathered_must_lie_in_the_region() {
+    let mut batch = batch_of(1);
+    let outside = PacketMeta { offset: 5, ..batch.meta(0) };
+    let mut packets = [batch.meta(0), outside].into_iter();
+    batch.fill(|| packets.next());
+}
+
+#[test]
 fn compacted_batches_have_what_was_live_in_order() {
     for kept in [1, 2, 3, 300] {
         let batch = batch_of(200);
