@@ -24,6 +24,8 @@ pub struct Secret {
     pub(crate) first_of_many: u128,
     /// One that this machine has.
     pub(crate) level: Level,
+    /// This machine has VAES: the same rounds for four blocks at once.
+    pub(crate) has_vaes: bool,
 }
 
 impl Secret {
@@ -33,7 +35,11 @@ impl Secret {
         let first_of_many = word(2 * ROUNDS + 2) | word(2 * ROUNDS + 3) << 64;
         // Kernels are called by the level, which the machine must have.
         let level = if level.is_here() { level } else { Level::Scalar };
-        Self { key, round_keys, first_of_many, level }
+        #[cfg(target_arch = "x86_64")]
+        let has_vaes = is_x86_feature_detected!("vaes");
+        #[cfg(not(target_arch = "x86_64"))]
+        let has_vaes = false;
+        Self { key, round_keys, first_of_many, level, has_vaes }
     }
 
     /// SipHash of an entry's key.

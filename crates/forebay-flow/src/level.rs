@@ -9,7 +9,7 @@ pub enum Level {
     Scalar,
     /// AVX2 and AES.
     Avx2,
-    /// AVX-512 with VAES.
+    /// AVX-512 and AES; with VAES where the machine has it.
     Avx512,
 }
 
@@ -39,12 +39,10 @@ impl Level {
                     && is_x86_feature_detected!("bmi1")
             }
             Self::Avx512 => {
-                Vectors::Avx512.are_here()
+                Self::Avx2.is_here()
+                    && Vectors::Avx512.are_here()
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("aes")
-                    && is_x86_feature_detected!("vaes")
-                    && is_x86_feature_detected!("bmi1")
             }
         };
         #[cfg(not(target_arch = "x86_64"))]

@@ -1,12 +1,12 @@
-//! One vector for a bucket; four keys in a vector of AES.
+//! One vector for a bucket; with VAES, four keys in a vector of AES.
 
 use std::arch::x86_64::*;
 
 use super::{
-    Choices, PLACES, Swept, View, prefetch, probe_first_with, probe_one_with, probe_second_with,
+    Choices, PLACES, STRETCH, Swept, View, bits, prefetch, probe_one_with, probe_second_with,
 };
 use crate::key::{KEY_MASK, PRESENT, ShortKey};
-use crate::table::bucket::{AGE_AT, AGES, Bucket, Clock};
+use crate::table::bucket::{AGE_AT, AGES, Bucket, Clock, SLOTS};
 
 /// The bits of a key in four entries.
 const MASK: [u128; 4] = [KEY_MASK; 4];
@@ -55,25 +55,71 @@ pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices])
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
 fn place(bucket: &Bucket, key: u128) -> u8 {
+    PLACES[usize::from(equal_words(bucket, key))]
+}
+
+/// The words of a bucket that are equal to those of a key, a bit for each.
+#[target_feature(enable = "avx512f,avx512dq")]
+#[inline]
+fn equal_words(bucket: &Bucket, key: u128) -> u8 {
     // SAFETY: 64 bytes are read, from a value of that size.
     let mask = unsafe { _mm512_loadu_si512(MASK.as_ptr().cast()) };
     // SAFETY: 64 bytes are read: the bucket, which is aligned.
     let entries = unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) };
-    let different = _mm512_xor_si512(entries, block(&key));
-    PLACES[usize::from(_mm512_testn_epi64_mask(different, mask))]
+    _mm512_testn_epi64_mask(_mm512_xor_si512(entries, block(&key)), mask)
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
+/// Of a half of a byte that has the lowest bit of one of two entries, the number of the entry; and
+/// likewise of the other half.
+const PLACES_OF_HALVES: [[u8; 16]; 2] = {
+    let mut places = [[0; 16]; 2];
+    (places[0][0b100], places[1][0b001], places[1][0b100]) = (1, 2, 3);
+    places
+};
+
+/// First all buckets are compared, and what is equal of each is kept as a byte; from these follow
+/// all places at once, and which keys are not there.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,popcnt")]
 pub(super) fn probe_first(
     view: View<'_>,
     keys: &[ShortKey],
     choices: &[Choices],
     slots: &mut [u32],
 ) -> u64 {
-    probe_first_with(view, keys, choices, slots, |bucket, key| place(bucket, key))
+    let count = keys.len();
+    assert!(count <= STRETCH && count == choices.len() && count == slots.len());
+    let mut words = [0; STRETCH];
+    for ((words, key), [bucket, _]) in words.iter_mut().zip(keys).zip(choices) {
+        *words = equal_words(&view.buckets[*bucket as usize], key.0);
+    }
+    // SAFETY: 64 bytes are read, from a value of that size.
+    let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
+    // A shift of words of two bytes, whose stray bits are at places that are not of interest.
+    let both = _mm512_and_si512(words, _mm512_srli_epi16::<1>(words));
+    let entries = _mm512_and_si512(both, _mm512_set1_epi8(0x55));
+    let present = _mm512_test_epi8_mask(entries, entries);
+    // Of several entries, which have the digest of the same hash, the first.
+    let first = _mm512_sub_epi8(_mm512_setzero_si512(), entries);
+    let entries = _mm512_and_si512(entries, first);
+    let halves = [entries, _mm512_srli_epi16::<4>(entries)];
+    let halves = halves.map(|half| _mm512_and_si512(half, _mm512_set1_epi8(0x0f)));
+    let tables = PLACES_OF_HALVES.map(|places| block(&u128::from_le_bytes(places)));
+    let of_half = |half: usize| _mm512_shuffle_epi8(tables[half], halves[half]);
+    let places = _mm512_or_si512(of_half(0), of_half(1));
+    let mut places_of = [0_u8; STRETCH];
+    // SAFETY: 64 bytes are written, to a value of that size.
+    unsafe { _mm512_storeu_si512(places_of.as_mut_ptr().cast(), places) };
+    for ((slot, place), [bucket, _]) in slots.iter_mut().zip(places_of).zip(choices) {
+        *slot = bucket * SLOTS as u32 + u32::from(place);
+    }
+    let missed = !present & u64::MAX.checked_shr((STRETCH - count) as u32).unwrap_or(0);
+    for i in bits(missed) {
+        prefetch(&view.buckets[choices[i][1] as usize]);
+    }
+    missed
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1")]
 pub(super) fn probe_second(
     view: View<'_>,
     keys: &[ShortKey],
@@ -84,7 +130,7 @@ pub(super) fn probe_second(
     probe_second_with(view, keys, choices, slots, missed, |bucket, key| place(bucket, key))
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,vaes,aes,bmi1")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1")]
 pub(super) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Option<u32> {
     probe_one_with(view, key, choices, |bucket, key| place(bucket, key))
 }

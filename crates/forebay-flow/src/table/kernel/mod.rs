@@ -76,13 +76,14 @@ impl View<'_> {
 pub(crate) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
     match view.secret.level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 => {
-            // SAFETY: a secret has no level that this machine has not.
+        Level::Avx512 if view.secret.has_vaes => {
+            // SAFETY: a secret has no level that this machine has not, and it has VAES.
             unsafe { avx512::choose(view, keys, choices) }
         }
         #[cfg(target_arch = "x86_64")]
-        Level::Avx2 => {
-            // SAFETY: likewise.
+        Level::Avx2 | Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not; the last one has all that
+            // the one before has.
             unsafe { avx2::choose(view, keys, choices) }
         }
         _ => {
