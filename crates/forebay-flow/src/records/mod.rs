@@ -6,6 +6,7 @@
 //! hashed first, their places and then their records fetched ahead, and only then are they
 //! counted, so that a packet waits neither for its own nor for another packet's memory.
 
+mod ahead;
 mod chunks;
 mod index;
 mod record;

@@ -6,13 +6,14 @@ use std::hash::{BuildHasher as _, RandomState};
 use forebay_packet::flow::AddressKind;
 use forebay_packet::{Batch, FlowKey, HashKey};
 
+use super::ahead::Ahead;
 use super::index::{Full, Index, NONE};
 use super::record::{ACK, EndReason, FlowRecord, SYN};
 use super::slab::Slab;
 use crate::hash::Secret;
 use crate::level::Level;
 use crate::table::MAX_FLOWS;
-use crate::table::kernel::{STRETCH, hash_flow, hash_flows, prefetch};
+use crate::table::kernel::{hash_flow, hash_flows};
 
 /// Records that are examined for silence, for each packet.
 const SWEPT_PER_PACKET: usize = 2;
@@ -112,7 +113,8 @@ pub struct FlowTable {
     unrecorded: u64,
     /// Hashes of the batch that is counted, and the numbers of records they lead to.
     hashes: Vec<u64>,
-    found: Vec<u32>,
+    ahead: Ahead,
+    times: Vec<i64>,
     /// The next record that is compared with others for the longest silence.
     next_compared: usize,
     /// The next record that is examined for silence.
@@ -141,7 +143,8 @@ impl FlowTable {
             options: RecordOptions { flows, ..options },
             unrecorded: 0,
             hashes: Vec::new(),
-            found: Vec::new(),
+            ahead: Ahead::default(),
+            times: Vec::new(),
             next_compared: 0,
             cursor: 0,
             sweep_began: i64::MIN,
@@ -173,35 +176,36 @@ impl FlowTable {
     ) {
         assert_eq!(batch.key.len(), batch.len(), "a batch with keys");
         let mut hashes = std::mem::take(&mut self.hashes);
-        let mut found = std::mem::take(&mut self.found);
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let mut times = std::mem::take(&mut self.times);
         hash_flows(&self.secret, &batch.key, &mut hashes);
-        found.resize(hashes.len(), NONE);
-        self.index.choose(&hashes, &mut found);
-        let (mut fetched, mut now) = (0, None);
-        for i in batch.live().iter() {
-            // The records of the next packets come from memory while these are counted.
-            while fetched < hashes.len().min((i / STRETCH + 2) * STRETCH) {
-                let end = hashes.len().min(fetched + STRETCH);
-                self.fetch(&hashes[fetched..end], &mut found[fetched..end]);
-                fetched = end;
-            }
+        ahead.begin(batch.len());
+        batch.all_nanos(&mut times);
+        // Of one length, so that a packet's number is compared with it once.
+        let packets = batch.len();
+        let (keys, hashes_now) = (&batch.key[..packets], &hashes[..packets]);
+        let (reversed, wire_lens) = (&batch.reversed[..packets], &batch.wire_lens()[..packets]);
+        let times_now = &times[..packets];
+        let mut now = None;
+        for i in batch.live().iter().take_while(|&i| i < packets) {
+            let guess = ahead.number(i, hashes_now, &self.index, &self.records);
             let packet = Packet {
-                nanos: batch.nanos(i),
-                wire_len: batch.wire_len(i),
-                reversed: batch.reversed[i],
+                nanos: times_now[i],
+                wire_len: wire_lens[i],
+                reversed: reversed[i],
                 tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
                 output: batch.output.get(i).copied(),
             };
             // The least, so that a single packet from the future ends no flow of others.
             now = Some(now.map_or(packet.nanos, |now| packet.nanos.min(now)));
             let opaque;
-            let key = &batch.key[i];
+            let key = &keys[i];
             let (key, hash, guess) = match key.kind {
                 AddressKind::Opaque => {
                     opaque = FlowKey { low: 0, ..*key };
                     (&opaque, hash_flow(&self.secret, &opaque), NONE)
                 }
-                _ => (key, hashes[i], found[i]),
+                _ => (key, hashes_now[i], guess),
             };
             let counted = self.packet(key, hash, guess, &packet, &mut ended);
             each(i, counted);
@@ -210,19 +214,7 @@ impl FlowTable {
             self.now = Some(now);
             self.sweep(now, SWEPT_PER_PACKET * batch.len(), &mut ended);
         }
-        (self.hashes, self.found) = (hashes, found);
-    }
-
-    /// Replaces the segments of these hashes by the numbers of the records they most likely lead to,
-    /// and prefetches those records.
-    fn fetch(&self, hashes: &[u64], numbers: &mut [u32]) {
-        let Some(last) = self.records.numbers().checked_sub(1) else { return };
-        self.index.candidates(hashes, numbers, |number| {
-            // The last one for none, as a branch would be taken at random.
-            let record = self.records.get(number.min(last as u32));
-            prefetch(&record.key);
-            prefetch(&record.tcp_flags);
-        });
+        (self.hashes, self.ahead, self.times) = (hashes, ahead, times);
     }
 
     /// Gives back the memory by which flows are found: all packets are counted. What is still
