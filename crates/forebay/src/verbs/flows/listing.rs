@@ -31,8 +31,16 @@ enum Ended {
     Written,
     /// In a file, if there are any.
     Stored(Option<StoredRecords>),
-    /// The largest so many by bytes, and some more.
-    Largest(usize, Vec<FlowRecord>),
+    Largest(Largest),
+}
+
+/// The largest records.
+struct Largest {
+    top: usize,
+    /// The largest by bytes, and some more.
+    records: Vec<FlowRecord>,
+    /// Bytes that a record must exceed to be one of the largest.
+    least: Option<u64>,
 }
 
 impl Listing {
@@ -41,7 +49,7 @@ impl Listing {
         let is_stored = args.write.is_none() && format.is_shown_whole();
         let output = if is_stored { None } else { Some(Output::new(format, args)?) };
         let ended = match args.top {
-            Some(top) => Ended::Largest(top, Vec::new()),
+            Some(top) => Ended::Largest(Largest { top, records: Vec::new(), least: None }),
             None if is_stored => Ended::Stored(None),
             None => Ended::Written,
         };
@@ -61,8 +69,8 @@ impl Listing {
             Ended::Stored(none) => StoredRecords::new()
                 .and_then(|stored| none.insert(stored).add(record))
                 .map_err(not_stored),
-            Ended::Largest(top, records) => {
-                add_large(records, *top, record);
+            Ended::Largest(largest) => {
+                largest.add(record);
                 Ok(())
             }
         }
@@ -82,9 +90,9 @@ impl Listing {
     pub fn with_open(mut self, open: &FlowTable) -> Result<Records<'_>, Failure> {
         match &mut self.ended {
             Ended::Stored(Some(stored)) => stored.flush().map_err(not_stored)?,
-            Ended::Largest(top, records) => {
-                open.records().for_each(|record| add_large(records, *top, record));
-                keep_largest(records, *top);
+            Ended::Largest(largest) => {
+                open.records().for_each(|record| largest.add(record));
+                largest.shrink();
             }
             Ended::Written | Ended::Stored(None) => {}
         }
@@ -104,7 +112,7 @@ impl Records<'_> {
     pub fn for_each(&self, each: &mut dyn FnMut(&Row<'_>) -> io::Result<()>) -> io::Result<()> {
         let mut each = |record: &FlowRecord| each(&Row::new(record, self.listing.seed, None));
         match &self.listing.ended {
-            Ended::Largest(_, records) => return records.iter().try_for_each(each),
+            Ended::Largest(largest) => return largest.records.iter().try_for_each(each),
             Ended::Stored(Some(stored)) => stored.for_each(&mut each)?,
             Ended::Written | Ended::Stored(None) => {}
         }
@@ -122,19 +130,57 @@ impl Records<'_> {
     }
 }
 
-fn add_large(records: &mut Vec<FlowRecord>, top: usize, record: &FlowRecord) {
-    records.push(*record);
-    if records.len() > top.saturating_mul(2).saturating_add(SPARE) {
-        keep_largest(records, top);
+impl Largest {
+    #[inline]
+    fn add(&mut self, record: &FlowRecord) {
+        if self.least.is_some_and(|least| record.total_bytes() <= least) {
+            return;
+        }
+        self.records.push(*record);
+        if self.records.len() > self.top.saturating_mul(2).saturating_add(SPARE) {
+            self.shrink();
+        }
     }
-}
 
-/// Keeps the largest, largest first; of equal ones the first.
-fn keep_largest(records: &mut Vec<FlowRecord>, top: usize) {
-    records.sort_by_key(|record| Reverse(record.total_bytes()));
-    records.truncate(top);
+    /// Keeps the largest, largest first; of equal ones the first.
+    fn shrink(&mut self) {
+        self.records.sort_by_key(|record| Reverse(record.total_bytes()));
+        if self.records.len() >= self.top {
+            self.records.truncate(self.top);
+            // None is larger than the smallest of no records.
+            self.least = Some(self.records.last().map_or(u64::MAX, FlowRecord::total_bytes));
+        }
+    }
 }
 
 fn not_stored(source: io::Error) -> Failure {
     file_failure("store records in a temporary file in", &temp_dir(), source)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_flow::DirectionCounts;
+    use forebay_packet::FlowKey;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_are_as_after_sorting_all() {
+        let record = |number: u64| {
+            let bytes = number.wrapping_mul(0x9e37_79b9) >> 7 & 0xff;
+            let counts = DirectionCounts { packets: 1, bytes, first: 0, last: 0 };
+            let key = FlowKey { low: number.into(), ..FlowKey::default() };
+            FlowRecord::new(key, false, 0).with_directions([counts, DirectionCounts::default()])
+        };
+        let all: Vec<_> = (0..10_000).map(record).collect();
+        for (count, top) in [(10_000, 3), (10_000, 0), (10_000, 1500), (5, 7), (7, 7), (0, 2)] {
+            let mut largest = Largest { top, records: Vec::new(), least: None };
+            all[..count].iter().for_each(|record| largest.add(record));
+            largest.shrink();
+            let mut expected = all[..count].to_vec();
+            expected.sort_by_key(|record| Reverse(record.total_bytes()));
+            expected.truncate(top);
+            assert_eq!(largest.records, expected, "{top} of {count}");
+        }
+    }
 }
