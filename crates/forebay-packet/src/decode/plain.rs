@@ -1,14 +1,18 @@
 //! The short way for what most packets are: Ethernet, IPv4 without options or fragments,
 //! TCP or UDP. It finds what the long way finds, or nothing.
 
+use super::decoded::Carried;
 use super::decoder::Decoder;
 use super::ether_type::IPV4;
 use super::protocol::{TCP, UDP};
-use super::tunnel::is_tunnel_port;
+use super::tunnel::{GENEVE_PORT, UDP_HEADER, is_tunnel_port};
 use crate::flow::{AddressKind, FlowKey};
 
 /// Bytes up to the end of the ports.
 const HEAD: usize = 38;
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
 
 /// Where in a frame TCP's control bits are.
 const CONTROL_BITS: usize = 47;
@@ -81,7 +85,37 @@ pub struct Plain {
     pub tcp_flags: Option<u8>,
 }
 
+/// Bytes in front of the transport header.
+const NETWORK: usize = 34;
+
 impl Decoder {
+    /// As [`Decoder::decode_plain`], with what is behind the TCP or UDP header. What is found is
+    /// what [`Decoder::decode_with_carried`] finds, and the packet hides nothing.
+    #[inline]
+    #[must_use]
+    pub fn decode_plain_with_carried<'a>(&self, frame: &'a [u8]) -> Option<(Plain, Carried<'a>)> {
+        let plain = self.decode_plain(frame)?;
+        let head: &[u8; HEAD] = frame.first_chunk()?;
+        let u16_at = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let (total_len, source) = (usize::from(u16_at(16)), u16_at(NETWORK));
+        let end = if total_len == 0 { usize::MAX } else { ETHERNET + total_len };
+        let datagram = &frame[..end.min(frame.len())];
+        let (header, tcp_numbers) = if plain.tcp_flags.is_some() {
+            let header: &[u8; 20 - 6] = datagram.get(NETWORK..)?.first_chunk()?;
+            let u32_at =
+                |at: usize| header[at..].first_chunk().map(|&four| u32::from_be_bytes(four));
+            let numbers = u32_at(4).zip(u32_at(8));
+            (usize::from(header[12] >> 4) * 4, numbers)
+        } else {
+            (UDP_HEADER, None)
+        };
+        if header < UDP_HEADER || plain.tcp_flags.is_none() && source == GENEVE_PORT {
+            return None;
+        }
+        let payload = datagram.get(NETWORK + header..).unwrap_or_default();
+        Some((plain, Carried { payload, tcp_numbers, is_in_tunnel: false }))
+    }
+
     /// The flow of an Ethernet frame, where it is plain to see. What is found is what
     /// [`Decoder::decode`] finds; where nothing is, that has to look.
     #[inline]

@@ -473,6 +473,13 @@ fn check_plain(options: DecodeOptions, frame: &[u8]) -> bool {
         assert_eq!(plain.affinity, expected.affinity);
         assert_eq!(expected.outcome, DecodeOutcome::Ip);
         assert!(expected.fragments.iter().all(Option::is_none));
+        if let Some((same, carried)) = decoder.decode_plain_with_carried(frame) {
+            let (expected, expected_carried) =
+                decoder.decode_with_carried(LinkType::ETHERNET, frame);
+            assert_eq!((same, Some(carried)), (plain, expected_carried));
+            assert_eq!((plain.tcp_flags, expected.undecoded), (expected.tcp_flags, None));
+            assert!(!expected.hides);
+        }
         true
     });
     found == [true; 4]
@@ -484,6 +491,9 @@ fn plain_packets_are_found_the_short_way() {
         let datagram = FORTH.ip4(1, protocol, &payload);
         let frame = [&[2; 12][..], &[0x08, 0x00], &datagram].concat();
         assert!(check_plain(DecodeOptions::default(), &frame));
+        assert!(Decoder::default().decode_plain_with_carried(&frame).is_some());
+        let padded = [&frame[..], &[0; 6]].concat();
+        assert!(check_plain(DecodeOptions::default(), &padded));
         for len in 0..38 {
             assert!(!check_plain(DecodeOptions::default(), &frame[..len]), "{len} bytes");
         }
