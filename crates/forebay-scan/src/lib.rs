@@ -19,5 +19,5 @@ pub use cache::{CacheError, CacheUse, CachedScanner, MOST_FILES, SetCache};
 pub use literal::{Literal, LiteralError, LiteralSet, MAX_LITERAL_LEN, MAX_LITERALS};
 pub use matches::{Match, Matches};
 pub use scanner::{Engine, ScanError, Scanner, Scratch};
-pub use simd::TrafficModel;
-pub use stream::StreamState;
+pub use simd::{TrafficModel, prefetch_all};
+pub use stream::{StreamPart, StreamState};

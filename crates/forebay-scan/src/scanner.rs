@@ -8,8 +8,8 @@ use forebay_packet::Vectors;
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::oracle::Oracle;
-use crate::simd::{Job, Places, Simd, TrafficModel, Work};
-use crate::stream::StreamState;
+use crate::simd::{Job, Places, Simd, Text, TrafficModel, Work};
+use crate::stream::{ALL, StreamPart, StreamState};
 
 /// How literals are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,15 @@ pub struct Scratch {
 pub(crate) struct Stamps {
     last: Vec<u32>,
     next: u32,
+}
+
+impl Scratch {
+    /// For each part of the last [`Scanner::scan_parts`], what its stream's state is to know of it
+    /// if no other bytes were appended since.
+    #[must_use]
+    pub fn again(&self) -> &[u8] {
+        &self.work.again
+    }
 }
 
 impl Stamps {
@@ -200,6 +209,12 @@ impl Scanner {
         Scratch { stamps: Stamps::new(self.literals), work: Work::new() }
     }
 
+    /// The number of literals.
+    #[must_use]
+    pub fn literals(&self) -> usize {
+        self.literals
+    }
+
     /// The bytes of the longest literal; 0 if there is none.
     #[must_use]
     pub fn max_literal_len(&self) -> usize {
@@ -220,7 +235,7 @@ impl Scanner {
     /// # Panics
     /// `scratch` is of a scanner with fewer literals, or there are 2^32 texts.
     pub fn scan(&self, texts: &[&[u8]], scratch: &mut Scratch, matches: &mut Matches) {
-        self.scan_job(Job { texts, head: &[], first: 0 }, scratch, matches);
+        self.scan_job(Job::Blocks(texts), scratch, matches);
     }
 
     /// Scans the next bytes of a stream. Appends, as matches of `text`, each literal of which an
@@ -236,9 +251,31 @@ impl Scanner {
         scratch: &mut Scratch,
         matches: &mut Matches,
     ) {
-        let job = Job { texts: &[bytes], head: state.tail(), first: text };
-        self.scan_job(job, scratch, matches);
+        let part = StreamPart { text, head: state.tail(), bytes, again: state.again() };
+        self.scan_job(Job::Parts(&[part]), scratch, matches);
+        self.append(bytes, state);
+        state.set_again(scratch.again()[0]);
+    }
+
+    /// Appends to a stream's state bytes that are scanned by [`Scanner::scan_parts`]; what that finds
+    /// out for the next bytes is set later.
+    #[inline]
+    pub fn append(&self, bytes: &[u8], state: &mut StreamState) {
         state.append(bytes, self.max_literal_len.saturating_sub(1));
+    }
+
+    /// Scans parts of streams together, which takes less time than one after another if they are
+    /// short. For each of them, what [`Scanner::scan_stream`] appends is appended, in their order.
+    ///
+    /// # Panics
+    /// `scratch` is of a scanner with fewer literals.
+    pub fn scan_parts(
+        &self,
+        parts: &[StreamPart<'_>],
+        scratch: &mut Scratch,
+        matches: &mut Matches,
+    ) {
+        self.scan_job(Job::Parts(parts), scratch, matches);
     }
 
     fn scan_job(&self, job: Job<'_>, scratch: &mut Scratch, matches: &mut Matches) {
@@ -246,14 +283,18 @@ impl Scanner {
         match &self.compiled {
             Compiled::Simd(simd) => simd.scan(job, stamps, work, matches),
             Compiled::Oracle(oracle) => {
-                let stamp = stamps.take(job.texts.len());
-                let mut whole = job.head.to_vec();
-                for (index, text) in (0..).zip(job.texts) {
-                    whole.truncate(job.head.len());
-                    whole.extend_from_slice(text);
+                let stamp = stamps.take(job.len());
+                work.again.clear();
+                work.again.resize(job.len(), ALL);
+                let mut whole = Vec::new();
+                for index in 0..job.len() {
+                    let Text { head, body } = job.text(index);
+                    whole.clear();
+                    whole.extend_from_slice(head);
+                    whole.extend_from_slice(body);
                     oracle.scan(&whole, |literal, end| {
-                        if end > job.head.len() && stamps.renew(literal, stamp + index) {
-                            matches.push(job.first + index, literal);
+                        if end > head.len() && stamps.renew(literal, stamp + index as u32) {
+                            matches.push(job.number(index), literal);
                         }
                     });
                 }

@@ -183,10 +183,11 @@ impl Groups {
         kernel::prefetch(&self.texts, self.records[group as usize].text as usize);
     }
 
-    /// Where in its text the group's window or region is.
+    /// The bytes from the group's region to the end of its text.
     #[inline]
-    pub fn at(&self, group: u32) -> usize {
-        self.records[group as usize].at.into()
+    pub fn reach(&self, group: u32) -> usize {
+        let record = &self.records[group as usize];
+        usize::from(record.len & !NOCASE) - usize::from(record.at)
     }
 
     pub fn set_at(&mut self, group: u32, at: usize) {

@@ -30,6 +30,7 @@ use forebay_packet::Vectors;
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::scanner::{ScanError, Stamps};
+use crate::stream::{ALL, StreamPart};
 use buffer::{Buffer, CAPACITY, FRONT};
 use kernel::Level;
 use literals::Groups;
@@ -37,11 +38,12 @@ use model::Probabilities;
 use plan::Plan;
 use runs::Runs;
 use single::Single;
-use text::Text;
 use unit::{Lists, Unit};
 
+pub use kernel::prefetch_all;
 pub use model::TrafficModel;
 pub use places::Places;
+pub use text::Text;
 
 /// Bytes that a part of a text has in common with the one before, at least those of a region.
 const OVERLAP: usize = 8;
@@ -71,6 +73,8 @@ pub struct Simd {
 /// Memory of a thread.
 #[derive(Clone, Debug)]
 pub struct Work {
+    /// For each part of a stream, how many of its last bytes pass the filters again.
+    pub again: Vec<u8>,
     buffer: Buffer,
     parts: Vec<Part>,
     lists: Lists,
@@ -91,23 +95,66 @@ struct Part {
 
 /// Texts that are scanned together.
 #[derive(Clone, Copy)]
-pub struct Job<'a> {
-    pub texts: &'a [&'a [u8]],
-    /// Bytes in front of each text that are of its stream.
-    pub head: &'a [u8],
-    /// The number of the first text in matches.
-    pub first: u32,
+pub enum Job<'a> {
+    /// Each by itself; matches have their indices.
+    Blocks(&'a [&'a [u8]]),
+    /// Parts of streams; matches have their numbers.
+    Parts(&'a [StreamPart<'a>]),
 }
 
 impl<'a> Job<'a> {
-    fn text(&self, index: usize) -> Text<'a> {
-        Text { head: self.head, body: self.texts[index] }
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Blocks(texts) => texts.len(),
+            Self::Parts(parts) => parts.len(),
+        }
+    }
+
+    #[inline]
+    pub fn text(&self, index: usize) -> Text<'a> {
+        match self {
+            Self::Blocks(texts) => Text { head: &[], body: texts[index] },
+            Self::Parts(parts) => Text { head: parts[index].head, body: parts[index].bytes },
+        }
+    }
+
+    /// The number of a text in matches.
+    #[inline]
+    pub fn number(&self, index: usize) -> u32 {
+        match self {
+            Self::Blocks(_) => index as u32,
+            Self::Parts(parts) => parts[index].text,
+        }
+    }
+
+    /// The position from which a text is filtered, by a set that reaches so far: all before it was
+    /// filtered with the bytes before.
+    #[inline]
+    fn from(&self, index: usize, reach: usize) -> usize {
+        match self {
+            Self::Blocks(_) => 0,
+            Self::Parts(parts) => {
+                let StreamPart { head, again, .. } = parts[index];
+                let again = if again == ALL { reach - 1 } else { usize::from(again) };
+                head.len().saturating_sub(again.min(reach - 1))
+            }
+        }
+    }
+
+    /// Fetches a text into the cache ahead of its use.
+    #[inline]
+    fn prefetch(&self, index: usize) {
+        if index < self.len() {
+            let body = self.text(index).body;
+            prefetch_all(&body[..body.len().min(PREFETCHED)]);
+        }
     }
 }
 
 impl Work {
     pub fn new() -> Self {
         Self {
+            again: Vec::new(),
             buffer: Buffer::new(),
             parts: Vec::new(),
             lists: Lists::default(),
@@ -153,30 +200,26 @@ impl Simd {
             Unit::long(&long, probabilities, level),
             Unit::short(&short, probabilities, level),
         ];
-        let reach = |group| groups.text(group).len() - groups.at(group);
         Some(Self {
             level,
             units: units.into_iter().flatten().collect(),
             runs: Runs::new(&groups, &runs),
             single: Single::new(&groups, &single),
-            reach: (0..groups.len() as u32).map(reach).max().unwrap_or(1),
+            reach: (0..groups.len() as u32).map(|group| groups.reach(group)).max().unwrap_or(1),
             groups,
         })
     }
 
     /// Appends the matches of each text that end in its body.
     pub fn scan(&self, job: Job<'_>, stamps: &mut Stamps, work: &mut Work, matches: &mut Matches) {
-        let from = job.head.len().saturating_sub(self.reach - 1);
-        let stamp = stamps.take(job.texts.len());
+        let stamp = stamps.take(job.len());
         work.buffer.clear();
         work.parts.clear();
-        let mut scan = Scan { engine: self, job, from, stamp, stamps, work, matches };
-        for index in 0..job.texts.len() {
-            if let Some(next) = job.texts.get(index + AHEAD) {
-                for line in (0..next.len().min(PREFETCHED)).step_by(64) {
-                    kernel::prefetch(next, line);
-                }
-            }
+        work.again.clear();
+        work.again.resize(job.len(), OVERLAP as u8);
+        let mut scan = Scan { engine: self, job, stamp, stamps, work, matches };
+        for index in 0..job.len() {
+            job.prefetch(index + AHEAD);
             scan.add(index);
         }
         scan.flush();
@@ -194,8 +237,6 @@ impl Simd {
 struct Scan<'a> {
     engine: &'a Simd,
     job: Job<'a>,
-    /// The position in texts from which they are filtered.
-    from: usize,
     /// The stamp of the first text.
     stamp: u32,
     stamps: &'a mut Stamps,
@@ -208,7 +249,7 @@ impl Scan<'_> {
     /// that is full.
     fn add(&mut self, index: usize) {
         let text = self.job.text(index);
-        let mut offset = self.from;
+        let mut offset = self.job.from(index, self.engine.reach);
         while offset < text.len() {
             let (rest, room) = (text.len() - offset, self.work.buffer.room());
             let wait = rest <= CAPACITY || room < LEAST_PART;
@@ -249,9 +290,12 @@ impl Scan<'_> {
 
     fn find_single(&mut self) {
         let Some(single) = &self.engine.single else { return };
-        for part in self.work.parts.iter().filter(|part| part.offset == self.from) {
-            let text = self.job.texts[part.text];
-            single.find(text, |group| {
+        for part in &self.work.parts {
+            let text = self.job.text(part.text);
+            if part.offset != self.job.from(part.text, self.engine.reach) {
+                continue;
+            }
+            single.find(text.body, |group| {
                 if self.stamps.renew(group, self.stamp + part.text as u32) {
                     report(self.matches, self.engine, &self.job, part, group);
                 }
@@ -280,7 +324,7 @@ impl Scan<'_> {
     }
 
     fn find_windows(&mut self, unit: &Unit) {
-        let Work { buffer, parts, lists, .. } = &mut *self.work;
+        let Work { again, buffer, parts, lists, .. } = &mut *self.work;
         let groups = &self.engine.groups;
         let mut next = 0;
         unit.find(self.engine.level, buffer, lists, |found| {
@@ -301,12 +345,19 @@ impl Scan<'_> {
                 let Some(part) = parts.get(next) else { return };
                 let Some(behind) = start.checked_sub(FRONT + part.start) else { continue };
                 let stamp = self.stamp + part.text as u32;
+                let text = self.job.text(part.text);
+                let to_end = text.len() - (part.offset + behind);
+                if to_end < self.engine.reach && groups.reach(found.group) > to_end {
+                    // It is there only with bytes that follow.
+                    let again = &mut again[part.text];
+                    *again = (*again).max(u8::try_from(to_end).unwrap_or(ALL));
+                    continue;
+                }
                 if self.stamps.has(found.group, stamp) {
                     continue;
                 }
                 let literal = groups.literal(found.group);
                 let Some(at) = (part.offset + behind).checked_sub(literal.at) else { continue };
-                let text = self.job.text(part.text);
                 // In the buffer are the part's bytes, folded; a longer text goes on behind them.
                 let end = start + literal.len - literal.at;
                 let is_within = literal.at <= behind && end <= FRONT + part.end;
@@ -328,6 +379,6 @@ impl Scan<'_> {
 /// Appends the literals of a group to the matches.
 fn report(matches: &mut Matches, engine: &Simd, job: &Job<'_>, part: &Part, group: u32) {
     for &literal in engine.groups.ids(group) {
-        matches.push(job.first + part.text as u32, literal);
+        matches.push(job.number(part.text), literal);
     }
 }

@@ -3,6 +3,8 @@
 //! Runs of the text are found by comparing it with itself, one byte further. Each run is processed
 //! once: it has all literals of its byte that are not longer.
 
+use std::mem;
+
 use super::buffer::CAPACITY;
 use super::literals::Groups;
 use super::text::Text;
@@ -114,11 +116,12 @@ impl Runs {
 
     /// The first start from a position on, or one behind the text.
     pub fn next(starts: &Repeats, len: usize, from: usize) -> usize {
-        let words = starts.iter().zip((0..len).step_by(64)).skip(from / 64);
-        for (word, first) in words {
-            let word = word & u64::MAX << from.saturating_sub(first);
-            if word != 0 {
-                return first + word.trailing_zeros() as usize;
+        let (first, words) = (from / 64, len.div_ceil(64));
+        let mut before = u64::MAX << (from % 64);
+        for (word, bits) in (first..words).zip(starts.iter().skip(first)) {
+            let bits = bits & mem::replace(&mut before, u64::MAX);
+            if bits != 0 {
+                return word * 64 + bits.trailing_zeros() as usize;
             }
         }
         len

@@ -3,7 +3,7 @@
 
 use forebay_packet::Vectors;
 use forebay_packet::random::Random;
-use forebay_scan::{Engine, LiteralSet, Match, Matches, Scanner, StreamState};
+use forebay_scan::{Engine, LiteralSet, Match, Matches, Scanner, StreamPart, StreamState};
 
 /// A set of these literals.
 pub fn set(literals: &[(impl AsRef<[u8]>, bool)]) -> LiteralSet {
@@ -46,6 +46,9 @@ impl Engines {
             if let Some(difference) = difference(&expected, &scan_stream(scanner, segments)) {
                 panic!("{context}, {vectors:?}, segments {:?}: {difference}", lens(segments));
             }
+            if let Some(difference) = difference(&expected, &scan_parts(scanner, segments)) {
+                panic!("{context}, {vectors:?}, parts {:?}: {difference}", lens(segments));
+            }
         }
         expected.len()
     }
@@ -71,6 +74,24 @@ pub fn scan_stream(scanner: &Scanner, segments: &[&[u8]]) -> Vec<Match> {
         let most = 64 + scanner.max_literal_len();
         assert!(state.memory() <= most, "{} bytes of state, expected {most}", state.memory());
     }
+    matches.as_slice().to_vec()
+}
+
+/// As [`scan_stream`], all segments together.
+fn scan_parts(scanner: &Scanner, segments: &[&[u8]]) -> Vec<Match> {
+    let mut state = StreamState::default();
+    let head = |segment: &&[u8]| {
+        let head = state.tail().to_vec();
+        scanner.append(segment, &mut state);
+        head
+    };
+    let heads: Vec<Vec<u8>> = segments.iter().map(head).collect();
+    let parts = (0..).zip(&heads).zip(segments);
+    let parts: Vec<StreamPart<'_>> = parts
+        .map(|((text, head), bytes)| StreamPart { text, head, bytes, again: u8::MAX })
+        .collect();
+    let mut matches = Matches::new();
+    scanner.scan_parts(&parts, &mut scanner.scratch(), &mut matches);
     matches.as_slice().to_vec()
 }
 

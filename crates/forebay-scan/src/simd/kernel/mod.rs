@@ -10,6 +10,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod prefetch;
 mod scalar;
 
 use forebay_packet::Vectors;
@@ -21,6 +22,8 @@ use super::hash::{self, FIRST_BIT, SECOND_BIT};
 use super::pairs::Pairs;
 use super::regions::{Candidates, Shape, TOGETHER};
 use super::runs;
+
+pub use prefetch::{prefetch, prefetch_all};
 
 /// Bytes that a step of a filter's loop takes.
 const STEP: usize = 64;
@@ -367,19 +370,6 @@ unsafe fn retain(
         }
     }
     kept
-}
-
-/// Fetches the cache line of an element ahead of its use.
-#[inline(always)]
-pub fn prefetch<T>(values: &[T], index: usize) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch has no effect but on the cache.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(index).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (values, index);
 }
 
 #[cfg(all(test, target_arch = "x86_64"))]
