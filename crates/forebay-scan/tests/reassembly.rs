@@ -425,12 +425,36 @@ fn a_history_whose_memory_another_took_is_not_used() {
     for connection in &mut connections {
         connection.segment(0, &syn(99), &mut pool);
         connection.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        connection.segment(0, &segment(100, 3, b"de"), &mut pool);
     }
     for (connection, expected) in connections.into_iter().zip([1, 1, 0, 0]) {
         let mut connection = connection;
-        connection.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        connection.segment(0, &segment(100, 0, b"abcde"), &mut pool);
         let doubts = names(connection.end(&mut pool));
         assert_eq!(doubts, ["unverified"; 1][..expected]);
+    }
+}
+
+#[test]
+fn a_single_segment_is_compared_without_a_history() {
+    let mut pool = pool(8, 8, 1);
+    for (again, expected) in [
+        (&b"abc"[..], &[][..]),
+        (b"abcd", &[]),
+        (b"abC", &["overlap"]),
+        (b"abCd", &["overlap"]),
+        (b"ab", &["unverified"]),
+    ] {
+        let mut connections: Vec<Judged> = (0..4).map(|_| Judged::default()).collect();
+        for connection in &mut connections {
+            connection.segment(0, &syn(99), &mut pool);
+            connection.segment(0, &segment(100, 0, b"abc"), &mut pool);
+        }
+        for connection in connections {
+            let mut connection = connection;
+            connection.segment(0, &segment(100, 0, again), &mut pool);
+            assert_eq!(names(connection.end(&mut pool)), expected, "{again:?}");
+        }
     }
 }
 

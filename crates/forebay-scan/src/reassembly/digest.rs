@@ -12,6 +12,8 @@ use forebay_packet::{HashKey, siphash13};
 const WORDS: usize = 16;
 /// Bytes of a block.
 const BLOCK: usize = WORDS * 8;
+/// Bytes of two words.
+const PAIR: usize = 16;
 /// The modulus, a Mersenne prime.
 const P: u64 = (1 << 61) - 1;
 
@@ -20,13 +22,21 @@ const P: u64 = (1 << 61) - 1;
 pub(super) struct DigestKey {
     words: [u64; WORDS],
     point: u64,
+    /// The sums of the products of the words from each pair on: what zeros add there.
+    zeros: [u128; WORDS / 2 + 1],
 }
 
 impl DigestKey {
     /// Derives the key from another secret.
     pub(super) fn new(secret: &HashKey) -> Self {
         let word = |i: usize| siphash13(secret, &[i as u64]);
-        Self { words: std::array::from_fn(word), point: word(WORDS) % P }
+        let words: [u64; WORDS] = std::array::from_fn(word);
+        let mut zeros = [0u128; WORDS / 2 + 1];
+        for (pair, key) in words.as_chunks::<2>().0.iter().enumerate().rev() {
+            let product = u128::from(key[0]) * u128::from(key[1]);
+            zeros[pair] = zeros[pair + 1].wrapping_add(product);
+        }
+        Self { words, point: word(WORDS) % P, zeros }
     }
 
     /// The digest of a text. Texts of different lengths may share one.
@@ -34,29 +44,43 @@ impl DigestKey {
         let (blocks, rest) = text.as_chunks::<BLOCK>();
         let mut digest = 0;
         for block in blocks {
-            digest = self.step(digest, block);
+            digest = self.step(digest, self.sum(block.as_chunks::<PAIR>().0));
         }
         if !rest.is_empty() {
-            let mut block = [0; BLOCK];
-            block[..rest.len()].copy_from_slice(rest);
-            digest = self.step(digest, &block);
+            // The last block, as if with zeros behind it.
+            let (pairs, last) = rest.as_chunks::<PAIR>();
+            let mut sum = self.sum(pairs).wrapping_add(self.zeros[rest.len().div_ceil(PAIR)]);
+            if !last.is_empty() {
+                let mut pair = [0; PAIR];
+                pair[..last.len()].copy_from_slice(last);
+                sum = sum.wrapping_add(self.product(&pair, pairs.len()));
+            }
+            digest = self.step(digest, sum);
         }
         digest
     }
 
+    /// The sum of the products of the first pairs of words of a block.
     #[inline]
-    fn step(&self, digest: u64, block: &[u8; BLOCK]) -> u64 {
-        let (pairs, _) = block.as_chunks::<16>();
-        let mut sum = 0u128;
-        for (pair, key) in pairs.iter().zip(self.words.as_chunks::<2>().0) {
-            let pair = u128::from_le_bytes(*pair);
-            let low = (pair as u64).wrapping_add(key[0]);
-            let high = ((pair >> 64) as u64).wrapping_add(key[1]);
-            sum = sum.wrapping_add(u128::from(low) * u128::from(high));
-        }
-        let sum = fold(sum);
+    fn sum(&self, pairs: &[[u8; PAIR]]) -> u128 {
+        let products = pairs.iter().enumerate().map(|(i, pair)| self.product(pair, i));
+        products.fold(0, u128::wrapping_add)
+    }
+
+    /// The product of pair `i` of the words of a block.
+    #[inline]
+    fn product(&self, pair: &[u8; PAIR], i: usize) -> u128 {
+        let pair = u128::from_le_bytes(*pair);
+        let low = (pair as u64).wrapping_add(self.words[2 * i]);
+        let high = ((pair >> 64) as u64).wrapping_add(self.words[2 * i + 1]);
+        u128::from(low) * u128::from(high)
+    }
+
+    /// The digest with another block, of which this is the sum of products.
+    #[inline]
+    fn step(&self, digest: u64, sum: u128) -> u64 {
         let product = u128::from(digest) * u128::from(self.point);
-        let digest = fold(product + u128::from(sum));
+        let digest = fold(product + u128::from(fold(sum)));
         (digest & P) + (digest >> 61)
     }
 }
@@ -91,7 +115,7 @@ mod tests {
     fn digests_are_those_of_the_definition() {
         for secret in [[0, 0], [1, 2], [u64::MAX; 2]] {
             let key = DigestKey::new(&HashKey(secret));
-            for len in [0, 1, 7, 8, 127, 128, 129, 1448, 65_535] {
+            for len in [0, 1, 7, 8, 15, 16, 17, 32, 100, 127, 128, 129, 1448, 65_535] {
                 for fill in [0, 0x5a, 0xff] {
                     let text: Vec<u8> = (0..len).map(|i| fill ^ (i % 251) as u8).collect();
                     assert_eq!(key.digest(&text) % P, plain(&key, &text), "{len} {fill}");

@@ -1,7 +1,7 @@
 //! The state of one direction of a connection.
 
 use super::held::{Held, distance};
-use super::pool::{Comparison, Pool};
+use super::pool::{Comparison, Delivered, Pool};
 use super::uncertainty::{Uncertainties, Uncertainty};
 
 /// The farthest that a segment can be from the expected one: the largest window (RFC 7323,
@@ -36,8 +36,7 @@ pub(super) struct Data<'a> {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Direction {
-    /// The number of the history of delivered segments; 0 for none.
-    history: u64,
+    delivered: Delivered,
     /// The sequence number of the next byte to deliver.
     next: u32,
     /// That of the first byte.
@@ -71,11 +70,16 @@ impl Direction {
     /// Starts with the byte `start`.
     pub(super) fn begin(&mut self, start: u32, by_syn: bool, pool: &mut Pool) {
         self.held.clear(&mut pool.blocks);
-        pool.histories.clear(self.history);
+        self.delivered.clear();
         (self.start, self.next, self.seen, self.ahead) = (start, start, start, 0);
         // What was acknowledged before the SYN belongs to another connection.
         self.flags = if by_syn { SYN_SEEN } else { self.flags & ACKED };
         self.flags |= STARTED | RESUMED;
+    }
+
+    /// Fetches what the next segment is recorded in ahead of its use.
+    pub(super) fn prefetch(&self, pool: &Pool) {
+        pool.histories.prefetch(&self.delivered);
     }
 
     /// Whether `number` is that of the next byte, or the one behind the FIN.
@@ -137,7 +141,7 @@ impl Direction {
         if let Some(start) = self.held.start(&pool.blocks)
             && distance(start, self.acked) >= 0
         {
-            self.skip_to(start, pool);
+            self.skip_to(start);
             self.deliver_held(pool, deliver);
         }
     }
@@ -225,7 +229,7 @@ impl Direction {
         if captured.is_empty() {
             return;
         }
-        match pool.histories.compare(self.history, data.start, captured, self.next) {
+        match pool.histories.compare(&self.delivered, data.start, captured, self.next) {
             Comparison::Same => {}
             Comparison::Different => found.insert(Uncertainty::Overlap),
             Comparison::Unknown => found.insert(Uncertainty::Unverified),
@@ -245,12 +249,12 @@ impl Direction {
         if !data.bytes.is_empty() {
             deliver(data.bytes, !self.has(RESUMED));
             self.flags &= !RESUMED;
-            pool.histories.record(&mut self.history, data.start, data.bytes);
+            pool.histories.record(&mut self.delivered, data.start, data.bytes);
             self.next = self.next.wrapping_add(data.bytes.len() as u32);
             self.ahead = 0;
         }
         if data.sent as usize > data.bytes.len() {
-            self.skip_to(data.start.wrapping_add(data.sent), pool);
+            self.skip_to(data.start.wrapping_add(data.sent));
         }
         self.deliver_held(pool, deliver);
     }
@@ -262,7 +266,7 @@ impl Direction {
             if !bytes.is_empty() {
                 deliver(bytes, !self.has(RESUMED));
                 self.flags &= !RESUMED;
-                pool.histories.record(&mut self.history, self.next, bytes);
+                pool.histories.record(&mut self.delivered, self.next, bytes);
                 self.next = self.next.wrapping_add(bytes.len() as u32);
             }
             self.held.pop(&mut pool.blocks);
@@ -270,11 +274,11 @@ impl Direction {
     }
 
     /// Continues with the byte `next`, without those before it.
-    fn skip_to(&mut self, next: u32, pool: &mut Pool) {
+    fn skip_to(&mut self, next: u32) {
         self.next = next;
         self.ahead = 0;
         self.flags |= RESUMED;
-        pool.histories.clear(self.history);
+        self.delivered.clear();
     }
 
     /// Holds the bytes of a segment. Where there is no room, the stream continues with the first
@@ -297,11 +301,11 @@ impl Direction {
             found.insert(Uncertainty::Memory);
             match self.held.start(&pool.blocks) {
                 Some(start) if distance(data.start, start) < 0 => {
-                    self.skip_to(start, pool);
+                    self.skip_to(start);
                     self.deliver_held(pool, deliver);
                 }
                 _ => {
-                    self.skip_to(data.start, pool);
+                    self.skip_to(data.start);
                     self.in_order(data, pool, found, deliver);
                     return;
                 }
@@ -330,7 +334,7 @@ impl Direction {
             && distance(start, self.acked) > 0
         {
             found.insert(Uncertainty::Gap);
-            self.skip_to(start, pool);
+            self.skip_to(start);
             self.deliver_held(pool, deliver);
         }
     }
@@ -342,7 +346,7 @@ impl Direction {
             found.insert(Uncertainty::Gap);
         }
         self.held.clear(&mut pool.blocks);
-        pool.histories.clear(self.history);
+        self.delivered.clear();
         *self = Self::default();
     }
 }

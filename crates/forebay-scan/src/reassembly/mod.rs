@@ -87,6 +87,12 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// Fetches into the cache what a segment of a direction needs of the pool. Only the speed depends
+    /// on it.
+    pub fn prefetch(&self, direction: usize, pool: &Pool) {
+        self.directions[direction].prefetch(pool);
+    }
+
     /// Takes a segment of direction 0 or 1. Bytes that are next are passed to `deliver`.
     ///
     /// # Panics
