@@ -252,11 +252,11 @@ impl FlowTable {
     }
 
     /// No packet has come for some nanoseconds since the last batch; ends some of the records that
-    /// are silent for too long.
-    pub fn pass_time(&mut self, nanos: u64, mut ended: impl FnMut(FlowRecord)) {
+    /// are silent for too long. `ended` gets them with the numbers that they had.
+    pub fn pass_time(&mut self, nanos: u64, mut ended: impl FnMut(u32, FlowRecord)) {
         if let Some(now) = self.now {
             let now = now.saturating_add_unsigned(nanos);
-            self.sweep(now, SWEPT_AT_REST, &mut |_, record| ended(record));
+            self.sweep(now, SWEPT_AT_REST, &mut ended);
         }
     }
 

@@ -370,9 +370,9 @@ fn until_idle_no_syn_starts_a_record_and_one_with_a_state_is_kept() {
         flows.count_each(&batch(&packets), mark, |_, _| panic!("nothing ends"));
         assert_eq!(flows.record(0).unwrap().total_packets(), 3);
         // A few seconds are enough for a closed connection, and two minutes for each.
-        flows.pass_time(20_000_000_000, |_| {});
+        flows.pass_time(20_000_000_000, |_, _| {});
         assert_eq!(flows.open(), left);
-        flows.pass_time(120_000_000_000, |_| {});
+        flows.pass_time(120_000_000_000, |_, _| {});
         assert_eq!(flows.open(), 0);
     }
 }
@@ -382,11 +382,11 @@ fn silent_flows_end_when_time_passes_without_packets() {
     let idle = Some(3_000_000_000);
     let options = RecordOptions { idle, ..RecordOptions::new(10, OnFull::Evict) };
     let mut flows = FlowTable::new(options);
-    flows.pass_time(u64::MAX, |_| panic!("there are none"));
+    flows.pass_time(u64::MAX, |_, _| panic!("there are none"));
     flows.count(&batch(&[(udp(1), false, 7, 0)]), |_| panic!("nothing ends"));
-    flows.pass_time(3_000_000_000, |_| panic!("nothing is silent for longer than the timeout"));
+    flows.pass_time(3_000_000_000, |_, _| panic!("nothing is silent for longer than the timeout"));
     let mut ended = Vec::new();
-    flows.pass_time(4_000_000_000, |record| ended.push(record.ended));
+    flows.pass_time(4_000_000_000, |_, record| ended.push(record.ended));
     assert_eq!((ended, flows.open(), flows.numbers()), (vec![Some(EndReason::Idle)], 0, 1));
 }
 

@@ -290,7 +290,7 @@ impl Stage for Flows {
 
     fn tick(&mut self, now: u64, _out: &mut Outbox) -> Result<(), StageError> {
         if let ChainRecords { table: Some(table), ended } = &mut *self.shared.lock() {
-            table.pass_time(now.saturating_sub(self.counted), |record| ended.push(record));
+            table.pass_time(now.saturating_sub(self.counted), |_, record| ended.push(record));
         }
         self.hand_over();
         Ok(())

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_flow::FlowTable;
 use forebay_packet::{DecodeOptions, Vectors};
@@ -93,7 +93,7 @@ impl ScanOptions {
 #[derive(Debug)]
 pub struct CompiledScan {
     subject: Subject,
-    scanner: Scanner,
+    scanner: Arc<Scanner>,
     cache: Option<CacheUse>,
     cache_errors: Vec<CacheError>,
     options: ScanOptions,
@@ -129,6 +129,18 @@ impl CompiledScan {
         Self::compile(Subject::Literals(literals), options, cache)
     }
 
+    /// With a set that `scanner` was compiled of.
+    ///
+    /// # Panics
+    /// The set and the scanner have different numbers of literals.
+    #[must_use]
+    pub fn with_scanner(literals: LiteralSet, scanner: Arc<Scanner>, options: ScanOptions) -> Self {
+        assert_eq!(literals.len(), scanner.literals());
+        let hits = HitCounters::new(literals.len());
+        let subject = Subject::Literals(literals);
+        Self { subject, scanner, cache: None, cache_errors: Vec::new(), options, hits }
+    }
+
     /// Compiles the literals of rules, as [`CompiledScan::new`] does.
     ///
     /// # Errors
@@ -154,6 +166,7 @@ impl CompiledScan {
         let compiled =
             CachedScanner::compile(literals, options.engine, Vectors::widest(), &model, cache)?;
         let CachedScanner { scanner, cache, errors } = compiled;
+        let scanner = Arc::new(scanner);
         let hits = HitCounters::new(literals.len());
         Ok(Self { subject, scanner, cache, cache_errors: errors, options, hits })
     }
@@ -173,13 +186,11 @@ impl CompiledScan {
         }
     }
 
-    /// Counts a packet in which a literal was found. Returns whether it is a hit: not one that is
-    /// only a trigger or a marker of rules.
+    /// Whether a literal that was found is a hit: not one that is only a trigger or a marker of
+    /// rules.
     #[inline]
-    pub(super) fn count(&self, literal: u32) -> bool {
-        let is_hit = self.rules().is_none_or(|rules| rules.has_rule(literal));
-        self.hits.count(literal, is_hit);
-        is_hit
+    pub(super) fn is_hit(&self, literal: u32) -> bool {
+        self.rules().is_none_or(|rules| rules.has_rule(literal))
     }
 
     /// How packets are scanned.
@@ -250,11 +261,11 @@ impl HitCounters {
         }
     }
 
-    /// Counts a packet. A literal that is not `shown` is never counted apart.
+    /// Counts packets. A literal that is not `shown` is never counted apart.
     #[inline]
-    fn count(&self, literal: u32, shown: bool) {
+    fn count(&self, literal: u32, count: u32, shown: bool) {
         let Some(packets) = self.packets.get(literal as usize) else { return };
-        if packets.fetch_add(1, Ordering::Relaxed) == 0 && shown {
+        if packets.fetch_add(count.into(), Ordering::Relaxed) == 0 && shown {
             self.found_first(literal);
         }
     }
@@ -277,5 +288,39 @@ impl HitCounters {
         let all: u64 = self.packets.iter().map(|packets| packets.load(Ordering::Relaxed)).sum();
         let counted: u64 = literals.iter().map(|(_, packets)| packets).sum();
         Hits { literals, others: all.saturating_sub(counted) }
+    }
+}
+
+/// What one worker found in a batch. Counters that it shares with others take longer to change, and
+/// often the same literals are in many packets of a batch.
+#[derive(Debug, Default)]
+pub(super) struct BatchHits {
+    /// Packets by literals.
+    packets: Vec<u32>,
+    /// The literals that were found, in order.
+    literals: Vec<u32>,
+}
+
+impl BatchHits {
+    pub(super) fn new(literals: usize) -> Self {
+        Self { packets: vec![0; literals], literals: Vec::new() }
+    }
+
+    /// Counts a packet in which a literal was found.
+    #[inline]
+    pub(super) fn count(&mut self, literal: u32) {
+        let packets = &mut self.packets[literal as usize];
+        if *packets == 0 {
+            self.literals.push(literal);
+        }
+        *packets += 1;
+    }
+
+    /// Adds what was counted since the last time to the counters of all workers.
+    pub(super) fn publish(&mut self, compiled: &CompiledScan) {
+        for literal in self.literals.drain(..) {
+            let packets = std::mem::take(&mut self.packets[literal as usize]);
+            compiled.hits.count(literal, packets, compiled.is_hit(literal));
+        }
     }
 }

@@ -1,22 +1,24 @@
 //! The flows of a scan stage: what was found in each, and the streams of TCP connections.
 
+use std::cell::Cell;
+use std::cmp::Reverse;
 use std::mem;
 
 use forebay_flow::{EndReason, FlowTable, OnFull, RecordOptions};
 use forebay_packet::flow::AddressKind;
-use forebay_packet::{Batch, HashKey, NO_RECORD};
-use forebay_scan::StreamState;
+use forebay_packet::{Batch, HashKey, LiveMask, NO_RECORD};
 use forebay_scan::reassembly::{Connection, Pool, Uncertainties};
 use forebay_scan::rules::Evidence;
+use forebay_scan::{StreamState, prefetch_all};
 
 use super::compiled::{ScanMode, ScanOptions};
-use super::rules::opens;
+use super::rules::{TCP, opens};
+use super::texts::Texts;
 
-/// Flows that are examined for an end, for each packet.
-const SWEPT_PER_PACKET: usize = 2;
+/// Bytes of a stream's end that are fetched into the cache ahead; literals of rules have fewer.
+const PREFETCHED_TAIL: usize = 256;
 
-/// Flows that are examined for an end when time passes.
-const SWEPT_AT_REST: usize = 4096;
+const _: () = assert!(size_of::<Stream>() <= 192, "three cache lines");
 
 /// What is known of a flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,8 +48,9 @@ impl Verdict {
     }
 }
 
-/// The streams of a TCP connection.
+/// The streams of a TCP connection, in as few cache lines as there are.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Stream {
     pub connection: Connection,
     pub states: [StreamState; 2],
@@ -77,7 +80,13 @@ pub(super) struct ScannedFlows {
     pub ended: Vec<Uncertainties>,
     pub evicted: u64,
     by_stream: bool,
-    cursor: usize,
+    /// Packets of the batch that begin a flow.
+    new: LiveMask,
+    /// The numbers of flows that ended by the batch.
+    ended_numbers: Vec<u32>,
+    /// Those of flows that were evicted while the batch was counted, with the packets that were
+    /// counted before.
+    evicted_numbers: Vec<(u32, usize)>,
 }
 
 impl ScannedFlows {
@@ -100,7 +109,9 @@ impl ScannedFlows {
             ended: Vec::new(),
             evicted: 0,
             by_stream,
-            cursor: 0,
+            new: LiveMask::EMPTY,
+            ended_numbers: Vec::new(),
+            evicted_numbers: Vec::new(),
         }
     }
 
@@ -115,14 +126,34 @@ impl ScannedFlows {
 
     /// Finds the flows of a batch with keys. `edition` is the number of the literals in force.
     pub(super) fn find(&mut self, batch: &Batch, edition: u32) {
-        let Self { table, verdicts, streams, pool, of_packets, ended, evicted, by_stream, .. } =
-            self;
-        let evicted_before = *evicted;
+        self.count(batch);
+        self.forget_evicted();
+        // The memory of all flows of the batch is on its way to the cache.
+        for i in self.new.iter() {
+            let number = self.of_packets[i].number as usize;
+            // It was evicted within the batch: the number is another flow's.
+            let Some(verdict) = self.verdicts.get_mut(number) else { continue };
+            let opened = opens(batch.key[i].protocol, batch.tcp_flags[i]);
+            let new = Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
+            let old = mem::replace(verdict, new);
+            if let Some(stream) = self.streams.get_mut(number) {
+                end(stream, &old, &mut self.pool, &mut self.ended);
+                stream.edition = edition;
+            }
+        }
+    }
+
+    /// Counts the packets of a batch, and notes the number of each one's flow.
+    fn count(&mut self, batch: &Batch) {
+        let Self { table, verdicts, streams, of_packets, by_stream, new, .. } = self;
         of_packets.clear();
         of_packets.resize(batch.len(), PacketFlow { number: NO_RECORD, direction: 0 });
+        *new = LiveMask::EMPTY;
+        let counted_packets = Cell::new(0);
         table.count_each(
             batch,
             |i, counted| {
+                counted_packets.set(i + 1);
                 // Packets without addresses have one record together, and no flow.
                 let Some(counted) =
                     counted.filter(|counted| counted.record.key.kind != AddressKind::Opaque)
@@ -138,23 +169,36 @@ impl ScannedFlows {
                         streams.resize_with(number + 1, Stream::default);
                     }
                 }
+                prefetch_all(&verdicts[number]);
+                if batch.key[i].protocol == TCP && *by_stream {
+                    prefetch_all(&streams[number]);
+                }
                 if counted.record.total_packets() == 1 {
-                    let opened = opens(batch.key[i].protocol, batch.tcp_flags[i]);
-                    let new =
-                        Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
-                    let old = mem::replace(&mut verdicts[number], new);
-                    if let Some(stream) = streams.get_mut(number) {
-                        end(stream, &old, pool, ended);
-                        stream.edition = edition;
-                    }
+                    new.insert(i);
                 }
             },
-            |_, record| *evicted += u64::from(record.ended == Some(EndReason::Evicted)),
+            |number, record| {
+                if record.ended == Some(EndReason::Evicted) {
+                    self.evicted += 1;
+                    self.evicted_numbers.push((number, counted_packets.get()));
+                }
+                if *by_stream {
+                    self.ended_numbers.push(number);
+                }
+            },
         );
-        if self.evicted != evicted_before {
-            self.forget_evicted(batch);
+    }
+
+    /// Fetches into the cache what segments need of the pool and of the streams' ends.
+    pub(super) fn prefetch(&self, batch: &Batch, texts: &[Texts]) {
+        for i in batch.live().iter().filter(|&i| texts[i].segment.is_some()) {
+            let PacketFlow { number, direction } = self.of_packets[i];
+            let Some(stream) = self.streams.get(number as usize) else { continue };
+            let direction = usize::from(direction);
+            stream.connection.prefetch(direction, &self.pool);
+            let tail = stream.states[direction].tail();
+            prefetch_all(&tail[..tail.len().min(PREFETCHED_TAIL)]);
         }
-        self.sweep(SWEPT_PER_PACKET * batch.len());
     }
 
     /// Notes what becomes of a flow when TCP has closed it: it is kept until it is idle if it is
@@ -174,41 +218,50 @@ impl ScannedFlows {
 
     /// Takes their numbers from packets whose flow was evicted within the batch: they are another
     /// flow's.
-    #[cold]
-    fn forget_evicted(&mut self, batch: &Batch) {
+    fn forget_evicted(&mut self) {
+        if self.evicted_numbers.is_empty() {
+            return;
+        }
+        // Of a number that was evicted more than once, the last time counts.
+        self.evicted_numbers.sort_unstable_by_key(|&(number, before)| (number, Reverse(before)));
+        self.evicted_numbers.dedup_by_key(|(number, _)| *number);
         for (i, flow) in self.of_packets.iter_mut().enumerate() {
-            let record = self.table.record(flow.number);
-            if record.is_none_or(|record| !record.key.is(&batch.key[i])) {
+            let place =
+                self.evicted_numbers.binary_search_by_key(&flow.number, |&(number, _)| number);
+            if place.is_ok_and(|place| i < self.evicted_numbers[place].1) {
                 flow.number = NO_RECORD;
             }
         }
+        self.evicted_numbers.clear();
     }
 
     /// No packet has come for some nanoseconds since the last batch.
     pub(super) fn pass_time(&mut self, nanos: u64) {
-        self.table.pass_time(nanos, |_| {});
-        self.sweep(SWEPT_AT_REST);
+        let Self { table, ended_numbers, by_stream, .. } = self;
+        table.pass_time(nanos, |number, _| {
+            if *by_stream {
+                ended_numbers.push(number);
+            }
+        });
+        self.forget_ended();
+    }
+
+    /// Gives back the memory of the flows that have ended since the last call, unless their number is
+    /// another flow's.
+    pub(super) fn forget_ended(&mut self) {
+        for number in self.ended_numbers.drain(..) {
+            let stream = self.streams.get_mut(number as usize);
+            if let Some(stream) = stream.filter(|_| self.table.record(number).is_none()) {
+                let verdict = &self.verdicts[number as usize];
+                end(stream, verdict, &mut self.pool, &mut self.ended);
+            }
+        }
     }
 
     /// Ends all streams, and notes what remains in doubt: no packet comes any more.
     pub(super) fn finish(&mut self) {
         for (stream, verdict) in self.streams.iter_mut().zip(&self.verdicts) {
             end(stream, verdict, &mut self.pool, &mut self.ended);
-        }
-    }
-
-    /// Gives back the memory of some of the flows that have ended.
-    fn sweep(&mut self, flows: usize) {
-        if self.streams.is_empty() {
-            return;
-        }
-        for _ in 0..flows.min(self.streams.len()) {
-            self.cursor = (self.cursor + 1) % self.streams.len();
-            let stream = &mut self.streams[self.cursor];
-            if stream.edition != 0 && self.table.record(self.cursor as u32).is_none() {
-                let verdict = &self.verdicts[self.cursor];
-                end(stream, verdict, &mut self.pool, &mut self.ended);
-            }
         }
     }
 }

@@ -12,6 +12,7 @@
 
 mod compiled;
 mod flows;
+mod parts;
 mod rules;
 mod select;
 mod texts;
@@ -19,9 +20,9 @@ mod texts;
 use std::sync::Arc;
 
 use forebay_packet::decode::DecodeOutcome;
-use forebay_packet::{BATCH, Batch, Decoder, HashKey, LiveMask, NO_RECORD};
+use forebay_packet::{BATCH, Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD};
 use forebay_scan::reassembly::{Segment, Uncertainty};
-use forebay_scan::{Match, Matches, Scratch, StreamState};
+use forebay_scan::{Match, Matches, Scratch, StreamState, prefetch_all};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
 pub use rules::{Passed, RuleHits, ScanRules};
@@ -30,9 +31,17 @@ pub use select::ScanSelection;
 
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
+use compiled::BatchHits;
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
+use parts::Parts;
 use rules::{RuleCounts, SYN, Seen, is_inner, opens};
 use texts::Texts;
+
+/// Bytes of a payload that are fetched into the cache when its headers are read.
+const PREFETCHED: usize = 256;
+
+/// The others are fetched so many packets ahead.
+const AHEAD: usize = 2;
 
 /// What is scanned for, or nothing any more.
 impl Setting for Option<Arc<CompiledScan>> {}
@@ -71,6 +80,8 @@ struct Scanning {
     /// The number of the literals in force, from 1.
     edition: u32,
     texts: Vec<Texts>,
+    parts: Parts,
+    hits: BatchHits,
 }
 
 /// Gets what a stage finds.
@@ -150,12 +161,14 @@ impl Scanning {
         Self {
             decoder: Decoder::new(compiled.options().decode),
             scratch: compiled.scanner().scratch(),
+            hits: BatchHits::new(compiled.literals().len()),
             compiled,
             matches: Matches::new(),
             stream_matches: Matches::new(),
             flows,
             edition,
             texts: Vec::new(),
+            parts: Parts::default(),
         }
     }
 
@@ -168,6 +181,8 @@ impl Scanning {
         self.scan_blocks(batch);
         self.scan_segments(batch);
         self.judge(batch, counts);
+        self.flows.forget_ended();
+        counts.add_ended(&mut self.flows);
     }
 
     /// Finds the flow and the texts of each packet.
@@ -179,39 +194,65 @@ impl Scanning {
         batch.tcp_flags.resize(packets, 0);
         self.texts.clear();
         self.texts.resize(packets, Texts::default());
-        let by_stream = self.compiled.options().mode == ScanMode::Stream;
+        let is_ethernet = batch.interfaces().iter().all(|one| one.link == LinkType::ETHERNET);
         for i in batch.live().iter() {
-            let packet = batch.packet(i);
-            let (decoded, carried) =
-                self.decoder.decode_with_carried(batch.interface(i).link, packet);
-            let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
-            let mut texts = Texts { block: (0, packet.len() as u32), ..Texts::default() };
-            let is_fragment = decoded.fragments[0].is_some();
-            let has_transport = carried.is_some();
-            match carried.filter(|_| !is_fragment) {
-                Some(carried) => texts.take(packet, &carried, missing, by_stream),
-                None if missing > 0 => texts.causes.insert(Uncertainty::Truncated),
-                None => {}
+            if !is_ethernet || !self.decode_plain(batch, i) {
+                self.decode_any(batch, i);
             }
-            match decoded.outcome {
-                _ if is_fragment => texts.causes.insert(Uncertainty::Fragment),
-                DecodeOutcome::Cut => texts.causes.insert(Uncertainty::Truncated),
-                DecodeOutcome::UnknownLink | DecodeOutcome::NotIp => {
-                    texts.causes.insert(Uncertainty::Undecoded);
-                }
-                DecodeOutcome::Ip if decoded.undecoded.is_some() || decoded.hides => {
-                    texts.causes.insert(Uncertainty::Undecoded);
-                }
-                DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
-            }
-            batch.set_flow(i, decoded.key, decoded.reversed);
-            if self.compiled.rules().is_some() {
-                texts.tunnel_depth = self.compiled.options().decode.tunnel_depth;
-                texts.is_layered |= !has_transport && is_inner(batch, i);
-            }
-            self.texts[i] = texts;
-            batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
         }
+    }
+
+    /// Takes a packet whose headers are plain to see, and returns whether it is one.
+    fn decode_plain(&mut self, batch: &mut Batch, i: usize) -> bool {
+        let options = self.compiled.options();
+        let packet = batch.packet(i);
+        let Some((plain, carried)) = self.decoder.decode_plain_with_carried(packet) else {
+            return false;
+        };
+        prefetch_all(&carried.payload[..carried.payload.len().min(PREFETCHED)]);
+        let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
+        let texts = &mut self.texts[i];
+        texts.take(packet, &carried, missing, options.mode == ScanMode::Stream);
+        if self.compiled.rules().is_some() {
+            texts.tunnel_depth = options.decode.tunnel_depth;
+        }
+        batch.set_flow(i, plain.key, plain.reversed);
+        batch.tcp_flags[i] = plain.tcp_flags.unwrap_or(0);
+        true
+    }
+
+    /// Takes a packet, whatever it is.
+    fn decode_any(&mut self, batch: &mut Batch, i: usize) {
+        let by_stream = self.compiled.options().mode == ScanMode::Stream;
+        let packet = batch.packet(i);
+        let (decoded, carried) = self.decoder.decode_with_carried(batch.interface(i).link, packet);
+        let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
+        let mut texts = Texts { block: (0, packet.len() as u32), ..Texts::default() };
+        let is_fragment = decoded.fragments[0].is_some();
+        let has_transport = carried.is_some();
+        match carried.filter(|_| !is_fragment) {
+            Some(carried) => texts.take(packet, &carried, missing, by_stream),
+            None if missing > 0 => texts.causes.insert(Uncertainty::Truncated),
+            None => {}
+        }
+        match decoded.outcome {
+            _ if is_fragment => texts.causes.insert(Uncertainty::Fragment),
+            DecodeOutcome::Cut => texts.causes.insert(Uncertainty::Truncated),
+            DecodeOutcome::UnknownLink | DecodeOutcome::NotIp => {
+                texts.causes.insert(Uncertainty::Undecoded);
+            }
+            DecodeOutcome::Ip if decoded.undecoded.is_some() || decoded.hides => {
+                texts.causes.insert(Uncertainty::Undecoded);
+            }
+            DecodeOutcome::Arp | DecodeOutcome::Ip | DecodeOutcome::LaterFragment => {}
+        }
+        batch.set_flow(i, decoded.key, decoded.reversed);
+        if self.compiled.rules().is_some() {
+            texts.tunnel_depth = self.compiled.options().decode.tunnel_depth;
+            texts.is_layered |= !has_transport && is_inner(batch, i);
+        }
+        self.texts[i] = texts;
+        batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
     }
 
     /// Scans the texts of packets by themselves.
@@ -227,8 +268,18 @@ impl Scanning {
 
     /// Scans parts of streams.
     fn scan_segments(&mut self, batch: &Batch) {
-        let Self { compiled, scratch, stream_matches, flows, edition, texts, .. } = self;
+        self.flows.prefetch(batch, &self.texts);
+        let mut next = batch.live().iter().skip(AHEAD);
+        let Self { compiled, scratch, stream_matches, flows, edition, texts, parts, .. } = self;
+        let scanner = compiled.scanner();
         for i in batch.live().iter() {
+            if let Some(next) = next.next()
+                && let Some(part) = texts[next].segment
+            {
+                // The digest reads all of it.
+                let payload = &batch.packet(next)[part.start as usize..][..part.len as usize];
+                prefetch_all(&payload[payload.len().min(PREFETCHED)..]);
+            }
             let Some(part) = texts[i].segment else { continue };
             let flow = flows.of_packets[i];
             let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
@@ -241,11 +292,12 @@ impl Scanning {
                 *states = Default::default();
                 texts[i].causes.insert(Uncertainty::Reload);
             }
+            let packet = batch.packet(i);
             let segment = Segment {
                 sequence: part.sequence,
                 acknowledgment: part.acknowledgment,
                 flags: batch.tcp_flags[i],
-                payload: &batch.packet(i)[part.start as usize..][..part.len as usize],
+                payload: &packet[part.start as usize..][..part.len as usize],
                 sent: part.sent,
             };
             let direction = usize::from(flow.direction);
@@ -255,23 +307,30 @@ impl Scanning {
                     *state = StreamState::default();
                 }
                 let text = 2 * i as u32 + piece.direction as u32;
-                compiled.scanner().scan_stream(text, piece.bytes, state, scratch, stream_matches);
+                parts.add((text, flow.number), (piece.bytes, packet), (scanner, state));
             });
             texts[i].causes.extend(outcome.uncertain);
             texts[i].waits = connection.has_hole();
+            if parts.are_many() {
+                parts.scan(batch, &mut flows.streams, scanner, (scratch, stream_matches));
+            }
         }
+        parts.scan(batch, &mut flows.streams, scanner, (scratch, stream_matches));
     }
 
     /// Updates the verdicts of the flows, and marks packets by them.
     fn judge(&mut self, batch: &mut Batch, counts: &mut Counts) {
-        let Self { compiled, matches, stream_matches, flows, texts, edition, .. } = self;
+        let Self { compiled, matches, stream_matches, flows, texts, edition, hits, .. } = self;
         let (mut blocks, mut streams) = (matches.as_slice(), stream_matches.as_slice());
         let mut suspect = LiveMask::EMPTY;
         for i in batch.live().iter() {
             let blocks = first_of(&mut blocks, |text| text == i as u32);
             let streams = first_of(&mut streams, |text| text / 2 == i as u32);
             let mut hit = false;
-            blocks.iter().chain(streams).for_each(|found| hit |= compiled.count(found.literal));
+            for found in blocks.iter().chain(streams) {
+                hits.count(found.literal);
+                hit |= compiled.is_hit(found.literal);
+            }
             counts.hit_packets += u64::from(hit);
             let PacketFlow { number, direction } = flows.of_packets[i];
             let is_of_flow = number != NO_RECORD;
@@ -310,7 +369,7 @@ impl Scanning {
             }
             flows.keep(number);
         }
-        counts.add_ended(flows);
+        hits.publish(compiled);
         counts.suspect_packets += suspect.count() as u64;
         batch.suspect = suspect;
     }

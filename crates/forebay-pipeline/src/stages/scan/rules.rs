@@ -23,7 +23,7 @@ use super::flows::Verdict;
 use super::texts::Texts;
 
 /// TCP, ICMP and ICMPv6.
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 

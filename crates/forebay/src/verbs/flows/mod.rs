@@ -102,7 +102,7 @@ impl Count {
     fn pass_time(&mut self, silence: Duration) -> Result<(), Failure> {
         let Self { flows, listing, .. } = self;
         let mut added = Ok(());
-        flows.pass_time(u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX), |record| {
+        flows.pass_time(u64::try_from(silence.as_nanos()).unwrap_or(u64::MAX), |_, record| {
             if added.is_ok() {
                 added = listing.add(&record);
             }

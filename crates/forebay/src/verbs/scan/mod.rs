@@ -97,7 +97,7 @@ fn scan(
     let payloads = || Payloads::new(decoder, Arc::clone(&scanner));
     let queues = Queues::new(processors());
     let (chains, serial): (Vec<Chain>, _) = if args.stream {
-        let stage = streams::stage(args, set, cache.as_ref(), queues.clone())?;
+        let stage = streams::stage(args, set, Arc::clone(&scanner), queues.clone());
         ((0..processors()).map(|_| Chain::new()).collect(), Chain::new().with(stage))
     } else {
         let chain = |worker| Chain::new().with(Scan::new(payloads(), queues.clone(), worker));

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use forebay_packet::{Batch, DecodeOptions, HashKey};
 use forebay_pipeline::Remarks;
 use forebay_pipeline::stages::{CompiledScan, Scan, ScanMode, ScanObserver, ScanOptions};
-use forebay_scan::{LiteralSet, Match, SetCache};
+use forebay_scan::{LiteralSet, Match, Scanner};
 use serde_json::{Map, Value};
 
 use super::scanning::{Found, Queues};
 use crate::cli::ScanArgs;
-use crate::failure::Failure;
 
 /// The flows that are followed at a time.
 const MOST_FLOWS: usize = 1 << 20;
@@ -19,21 +18,18 @@ const MOST_FLOWS: usize = 1 << 20;
 /// What the names of remarks on doubts begin with.
 const DOUBT: &str = "scan_doubt_";
 
-/// The stage, whose matches go to the first queue.
-///
-/// # Errors
-/// The engine has no room for the literals.
+/// The stage, whose matches go to the first queue. `scanner` was compiled of `set`.
 pub(super) fn stage(
     args: &ScanArgs,
     set: &LiteralSet,
-    cache: Option<&SetCache>,
+    scanner: Arc<Scanner>,
     queues: Queues,
-) -> Result<Scan, Failure> {
+) -> Scan {
     let decode = DecodeOptions { tunnel_depth: args.tunnel_depth, ..Default::default() };
     let usual = ScanOptions::new(ScanMode::Stream, args.engine);
     let options = ScanOptions { decode, flows: MOST_FLOWS, ..usual };
-    let compiled = Arc::new(CompiledScan::new(set.clone(), options, cache)?);
-    Ok(Scan::optional(Some(compiled), HashKey::OFFLINE).observed(Box::new(Queueing(queues))))
+    let compiled = Arc::new(CompiledScan::with_scanner(set.clone(), scanner, options));
+    Scan::optional(Some(compiled), HashKey::OFFLINE).observed(Box::new(Queueing(queues)))
 }
 
 struct Queueing(Queues);
