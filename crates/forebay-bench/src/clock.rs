@@ -10,6 +10,8 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 const WINDOW: Duration = Duration::from_millis(1);
 
 /// Steps between two readings of the time.
@@ -17,6 +19,18 @@ const CHAIN: u64 = 10_000;
 
 /// Latency of a step in cycles.
 const CYCLES_A_STEP: u64 = 4;
+
+/// What a run returns, and the nanoseconds of this thread that it takes: other programs on the
+/// processor do not count.
+pub fn nanos_of<T>(run: impl FnOnce() -> T) -> (T, f64) {
+    let now = || {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
+    };
+    let started = now();
+    let result = run();
+    (result, now() - started)
+}
 
 /// Cycles a nanosecond, from the fastest window so far.
 #[derive(Clone, Debug, Default)]

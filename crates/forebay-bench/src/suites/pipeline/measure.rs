@@ -20,7 +20,7 @@ use forebay_packet::random::Random;
 use super::oracle::{Expected, Witness};
 use super::scanning::Matcher;
 use super::stages::{Setup, Stage};
-use crate::clock::Clock;
+use crate::clock::{Clock, nanos_of};
 use crate::failure::{During, Failure, Result, ensure};
 use crate::stats::Sample;
 
@@ -120,22 +120,21 @@ impl Trial<'_> {
     /// Nanoseconds a packet of reading the byte that the stages read first.
     fn touch(&self) -> f64 {
         const ETHERTYPE: usize = 12;
-        let started = Instant::now();
-        for _ in 0..self.passes {
-            let heads = self.batches.iter().flat_map(|batch| batch.frames().from(0));
-            black_box(heads.map(|head| u64::from(head[ETHERTYPE])).sum::<u64>());
-        }
-        started.elapsed().as_nanos() as f64 / (self.expected.packets * self.passes) as f64
+        let ((), nanos) = nanos_of(|| {
+            for _ in 0..self.passes {
+                let heads = self.batches.iter().flat_map(|batch| batch.frames().from(0));
+                black_box(heads.map(|head| u64::from(head[ETHERTYPE])).sum::<u64>());
+            }
+        });
+        nanos / (self.expected.packets * self.passes) as f64
     }
 
     /// Nanoseconds a packet of a run up to stage `last`.
     fn run(&self, last: Stage) -> Result<f64> {
         let rx = Replay::new(self.batches.to_vec(), self.passes);
         let worker = self.setup.worker(last, rx, sink()?);
-        let started = Instant::now();
-        let report = work(worker)?;
-        let nanos = started.elapsed().as_nanos() as f64;
-        self.checked(last, &report, self.passes)?;
+        let (report, nanos) = nanos_of(|| work(worker));
+        self.checked(last, &report?, self.passes)?;
         Ok(nanos / (self.expected.packets * self.passes) as f64)
     }
 

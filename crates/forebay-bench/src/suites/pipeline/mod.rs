@@ -46,8 +46,10 @@ const FIRST_WINDOWS: usize = 50;
 struct Case {
     name: &'static str,
     set: &'static str,
-    /// Different packets, each a flow of its own.
+    /// Different packets, each a flow of its own unless they are `connections`.
     packets: usize,
+    /// Packets are those of TCP connections from their start on, in order.
+    connections: bool,
     /// Passes of the packets in a run.
     passes: u64,
     /// Whether rules are matched, too.
@@ -66,13 +68,15 @@ struct Case {
 }
 
 /// The cases: from memory, and over so few packets that the second level of the cache holds.
-const CASES: [Case; 10] = [
+const CASES: [Case; 12] = [
     FILTERED,
     FULL,
     WITH_FLOWS,
     SHUNTED,
     WITH_SCAN,
     Case { set: "mem-1500", len: packets::LARGE, ..WITH_SCAN },
+    CONNECTIONS,
+    Case { set: "flows-1500", len: packets::LARGE, ..CONNECTIONS },
     FILTERED.in_cache(),
     FULL.in_cache(),
     WITH_FLOWS.in_cache(),
@@ -83,6 +87,7 @@ const FILTERED: Case = Case {
     name: "filter+balance",
     set: "mem",
     packets: 1 << 18,
+    connections: false,
     passes: 4,
     with_rules: false,
     with_flows: false,
@@ -111,6 +116,9 @@ const SHUNTED: Case = Case { name: "full+shunt", shunted: 100_000, bar: None, ..
 /// Fewer packets than `full`, as each run begins with an empty table of flows.
 const WITH_SCAN: Case =
     Case { name: "full+scan", packets: 1 << 18, passes: 2, with_scan: true, bar: None, ..FULL };
+
+/// The usual case of a scan. In one pass, as packets that come again are retransmissions.
+const CONNECTIONS: Case = Case { set: "flows", connections: true, passes: 1, ..WITH_SCAN };
 
 /// The most nanoseconds that a scanned packet takes above the matcher's own time.
 const MOST_ABOVE_MATCHER: f64 = 80.0;
@@ -158,11 +166,14 @@ pub fn run(options: &Options) -> Result<Record> {
     let notes = measured.iter().map(|(case, expected, times)| case.note(expected, times));
     let conditions = [
         format!(
-            "packets of {} bytes (of {} in the set mem-1500), each a flow of its own, in slots of 2,112 bytes visited in \
-             shuffled order; filter `{FILTER}`; {rounds} rounds of every prefix of the stages, in \
-             new orders",
+            "packets of {} bytes (of {} in the sets mem-1500 and flows-1500), each a flow of its \
+             own (in the sets flows and flows-1500 TCP connections of {} packets from their start \
+             on, all side by side), in slots of 2,112 bytes visited in shuffled order; filter \
+             `{FILTER}`; {rounds} rounds of every prefix of the stages, in new orders; times are \
+             those of the thread, so that other programs do not count",
             packets::LEN,
             packets::LARGE,
+            packets::SEGMENTS,
         ),
         format!("clock: {gigahertz:.2} GHz, the fastest of {} windows", clock.windows()),
     ];
@@ -218,7 +229,8 @@ impl Case {
             },
             false => None,
         };
-        let batches = packets::batches(self.packets, self.len, &traffic.texts().concat())?;
+        let make = if self.connections { packets::connections } else { packets::batches };
+        let batches = make(self.packets, self.len, &traffic.texts().concat())?;
         let list = if self.with_rules { Some(rules()?) } else { None };
         let assignment = stages::assignment();
         let options = DecodeOptions { affinity: self.affinity, ..DecodeOptions::default() };

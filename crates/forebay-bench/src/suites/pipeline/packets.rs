@@ -17,6 +17,12 @@ use crate::suites::rules::headers::{NETWORKS, SERVERS, address};
 pub const LEN: usize = 64;
 pub const LARGE: usize = 1_500;
 
+/// Packets of a connection.
+pub const SEGMENTS: usize = 16;
+
+/// Bytes in front of the payload of a TCP segment.
+const HEADERS: usize = 54;
+
 /// Bytes of a slot of an arena for packets of any usual size: with the alignment of the
 /// EtherType a stride of 2,112 bytes.
 const SLOT: usize = 2048;
@@ -42,25 +48,67 @@ pub fn batches(count: usize, len: usize, payloads: &[u8]) -> Result<Vec<Batch>> 
     while arena.len() < count {
         let key = key(&mut random);
         if flows.insert((key.source, key.destination, key.first, key.second, key.kind)) {
-            let mut packet = vec![0; len];
-            if let Some(last) = payloads.len().checked_sub(len) {
-                packet.copy_from_slice(&payloads[random.index(last + 1)..][..len]);
-            }
-            let head = frame(&key);
-            packet[..head.len()].copy_from_slice(&head);
-            packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb]);
-            packet[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
-            // The end of each packet is different.
-            packet[len - 4..].copy_from_slice(&(arena.len() as u32).to_be_bytes());
+            let packet = packet(&key, len, arena.len(), (payloads, &mut random));
             arena.push(&packet, len as u32, 0, 0);
         }
     }
+    Ok(in_order_of(arena, &Random::new(!SEED).draw(count, count)))
+}
+
+/// As [`batches`], but the packets are TCP connections from their handshakes on, of [`SEGMENTS`]
+/// packets each, without losses; all connections go on side by side.
+pub fn connections(count: usize, len: usize, payloads: &[u8]) -> Result<Vec<Batch>> {
+    let mut arena = Arena::new(count, SLOT).during("getting memory for packets")?;
+    let (mut random, mut flows) = (Random::new(SEED), HashSet::new());
+    while arena.len() + SEGMENTS <= count {
+        let key = Key4 { kind: u16::from(TCP) | HAS_PORTS, ..key(&mut random) };
+        if flows.insert((key.source, key.destination, key.first, key.second)) {
+            let mut next = [random.next() as u32, random.next() as u32];
+            for number in 0..SEGMENTS {
+                let (side, flags) = turn(number);
+                let (first, second) = (key.first, key.second);
+                let key = match side {
+                    0 => Key4 { flags: flags.into(), ..key },
+                    _ => Key4 {
+                        flags: flags.into(),
+                        source: key.destination,
+                        destination: key.source,
+                        first: second,
+                        second: first,
+                        ..key
+                    },
+                };
+                let mut packet = packet(&key, len, arena.len(), (payloads, &mut random));
+                packet[38..42].copy_from_slice(&next[side].to_be_bytes());
+                packet[42..46].copy_from_slice(&next[1 - side].to_be_bytes());
+                if flags & flag::SYN != 0 {
+                    // What is behind the headers is padding.
+                    packet[16..18].copy_from_slice(&(HEADERS as u16 - 14).to_be_bytes());
+                    next[side] = next[side].wrapping_add(1);
+                } else {
+                    next[side] = next[side].wrapping_add((len - HEADERS) as u32);
+                }
+                arena.push(&packet, len as u32, 0, 0);
+            }
+        }
+    }
+    // Packet by packet of each connection, the connections in a new order each time.
+    let connections = arena.len() / SEGMENTS;
+    let mut order = Vec::with_capacity(arena.len());
+    for number in 0..SEGMENTS {
+        let drawn = Random::new(number as u64).draw(connections, connections);
+        order.extend(drawn.into_iter().map(|one| one * SEGMENTS as u32 + number as u32));
+    }
+    Ok(in_order_of(arena, &order))
+}
+
+/// The packets at these places, in their order.
+fn in_order_of(arena: Arena, places: &[u32]) -> Vec<Batch> {
     let interfaces = Arc::new(vec![Interface::default()]);
     let in_order = arena.into_batches(&interfaces);
     let meta: Vec<PacketMeta> =
         in_order.iter().flat_map(|batch| (0..batch.len()).map(|i| batch.meta(i))).collect();
-    let Some(first) = in_order.first() else { return Ok(Vec::new()) };
-    let shuffled = Random::new(!SEED).draw(count, count);
+    let Some(first) = in_order.first() else { return Vec::new() };
     let batch_of = |places: &[u32]| {
         let mut batch = Batch::new(Arc::clone(first.region()), Arc::clone(&interfaces));
         for &place in places {
@@ -69,7 +117,33 @@ pub fn batches(count: usize, len: usize, payloads: &[u8]) -> Result<Vec<Batch>> 
         }
         batch
     };
-    Ok(shuffled.chunks(BATCH).map(batch_of).collect())
+    places.chunks(BATCH).map(batch_of).collect()
+}
+
+/// A packet of `len` bytes, number `number` of all, with a piece of `payloads` if there are any.
+fn packet(key: &Key4, len: usize, number: usize, payload: (&[u8], &mut Random)) -> Vec<u8> {
+    let (payloads, random) = payload;
+    let mut packet = vec![0; len];
+    if let Some(last) = payloads.len().checked_sub(len) {
+        packet.copy_from_slice(&payloads[random.index(last + 1)..][..len]);
+    }
+    let head = frame(key);
+    packet[..head.len()].copy_from_slice(&head);
+    packet[..12].copy_from_slice(&[2, 0, 0, 0, 0, 0xaa, 2, 0, 0, 0, 0, 0xbb]);
+    packet[16..18].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+    // The end of each packet is different.
+    packet[len - 4..].copy_from_slice(&(number as u32).to_be_bytes());
+    packet
+}
+
+/// The side that sends packet `number` of a connection, and its control bits.
+fn turn(number: usize) -> (usize, u8) {
+    match number {
+        0 => (0, flag::SYN),
+        1 => (1, flag::SYN | flag::ACK),
+        // A request, and its answer.
+        _ => (usize::from(number % 8 != 2), flag::ACK),
+    }
 }
 
 /// The fields of a packet.
@@ -100,6 +174,24 @@ fn key(random: &mut Random) -> Key4 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn segments_of_connections_follow_one_another() {
+        let batches = connections(320, LEN, &[]).unwrap();
+        let mut next = std::collections::HashMap::new();
+        let decoder = forebay_packet::Decoder::default();
+        let packets = batches.iter().flat_map(|batch| (0..batch.len()).map(|i| batch.packet(i)));
+        for packet in packets {
+            let (plain, carried) = decoder.decode_plain_with_carried(packet).unwrap();
+            let (sequence, _) = carried.tcp_numbers.unwrap();
+            let expected = next.entry((plain.key, plain.reversed)).or_insert(sequence);
+            assert_eq!(*expected, sequence);
+            let is_syn = plain.tcp_flags.unwrap() & flag::SYN != 0;
+            assert_eq!(carried.payload.len(), if is_syn { 0 } else { LEN - HEADERS });
+            *expected = sequence.wrapping_add(u32::from(is_syn) + carried.payload.len() as u32);
+        }
+        assert_eq!(next.len(), 2 * 320 / SEGMENTS);
+    }
 
     #[test]
     fn packets_lie_2112_bytes_apart_in_no_order_and_differ() {

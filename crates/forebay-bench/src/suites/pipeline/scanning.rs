@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use forebay_packet::{BATCH, Decoder, LinkType};
 use forebay_pipeline::stages::{CompiledScan, ScanMode, ScanOptions};
 use forebay_scan::{Engine, Matches, Scanner};
 
 use super::oracle::Expected;
+use crate::clock::nanos_of;
 use crate::failure::Result;
 use crate::suites::scan::literals::{Sample, of_rules, set_of};
 use crate::suites::scan::traffic::Traffic;
@@ -52,13 +52,14 @@ impl<'a> Matcher<'a> {
     /// Nanoseconds a packet that the matcher takes for so many passes, a batch at a time.
     pub fn nanos(&self, passes: u64) -> f64 {
         let (mut scratch, mut matches) = (self.scanner.scratch(), Matches::new());
-        let started = Instant::now();
-        for _ in 0..passes {
-            for texts in self.texts.chunks(BATCH) {
-                matches.clear();
-                self.scanner.scan(texts, &mut scratch, &mut matches);
+        let ((), nanos) = nanos_of(|| {
+            for _ in 0..passes {
+                for texts in self.texts.chunks(BATCH) {
+                    matches.clear();
+                    self.scanner.scan(texts, &mut scratch, &mut matches);
+                }
             }
-        }
-        started.elapsed().as_nanos() as f64 / (self.texts.len() as u64 * passes) as f64
+        });
+        nanos / (self.texts.len() as u64 * passes) as f64
     }
 }

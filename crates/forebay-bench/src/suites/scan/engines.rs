@@ -6,10 +6,10 @@ use forebay_packet::Vectors;
 use forebay_scan::{
     CacheUse, CachedScanner, Matches, Scanner, Scratch, SetCache, StreamState, TrafficModel,
 };
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
 use super::literals::{Text, set_of};
+use crate::clock::nanos_of;
 use crate::failure::Result;
 use crate::named::named;
 use crate::options::Options;
@@ -315,7 +315,7 @@ fn fastest_variant(literals: &[Text], set: Set, input: &Input<'_>) -> Result<Var
         let mut engine = (engine, set);
         let times = (0..TRIALS).map(|_| {
             engine.reset(input.stream_count)?;
-            let nanos = nanos_of(|| engine.run(input));
+            let ((), nanos) = nanos_of(|| engine.run(input));
             engine.found();
             Ok(nanos)
         });
@@ -325,15 +325,4 @@ fn fastest_variant(literals: &[Text], set: Set, input: &Input<'_>) -> Result<Var
         }
     }
     best.map(|(_, variant)| variant).ok_or_else(|| "no variant".into())
-}
-
-/// Nanoseconds of this thread that a run takes: other programs on the processor do not count.
-pub fn nanos_of(run: impl FnOnce()) -> f64 {
-    let now = || {
-        let now = clock_gettime(ClockId::ThreadCPUTime);
-        now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
-    };
-    let started = now();
-    run();
-    now() - started
 }

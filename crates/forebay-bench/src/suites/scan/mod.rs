@@ -10,12 +10,13 @@ pub mod traffic;
 use serde_json::json;
 
 use crate::bar;
+use crate::clock::nanos_of;
 use crate::failure::{Result, ensure};
 use crate::options::Options;
 use crate::peers::vectorscan;
 use crate::record::Record;
 use crate::rounds::{Run, Trial};
-use engines::{Input, Set, nanos_of};
+use engines::{Input, Set};
 use literals::{Rates, Sample, Text};
 use traffic::{Kind, Traffic};
 
@@ -147,7 +148,7 @@ fn measure_set(
         let number = run.timing.next_round();
         trial.round(number, &mut all, (payloads, false), |engine, _, _| {
             engine.reset(input.stream_count)?;
-            let nanos = nanos_of(|| engine.run(input));
+            let ((), nanos) = nanos_of(|| engine.run(input));
             let mut found = engine.found();
             found.sort_unstable();
             ensure!(found == expected, "{} matches instead of {}", found.len(), expected.len());
