@@ -257,9 +257,8 @@ fn cached_millis(literals: &[Text], vectors: Vectors) -> Result<f64> {
     let mut compile = || CachedScanner::compile(&set, engine, vectors, &model, Some(&cache));
     compile()?;
     let times = (0..COMPILATIONS).map(|_| {
-        let mut cached = None;
-        let nanos = nanos_of(|| cached = Some(compile()));
-        match cached.transpose()?.and_then(|compiled| compiled.cache) {
+        let (compiled, nanos) = nanos_of(&mut compile);
+        match compiled?.cache {
             Some(CacheUse::Read) => Ok(nanos / 1e6),
             used => Err(format!("the cache was not read: {used:?}").into()),
         }
