@@ -202,7 +202,9 @@ impl SetCache {
         let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.folder)?.take(MOST_ENTRIES) {
             let entry = entry?;
-            if entry.path() == newest || !is_ours(entry.file_name().as_encoded_bytes()) {
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let name = entry.file_name();
+            if entry.path() == newest || is_folder || !is_ours(name.as_encoded_bytes()) {
                 continue;
             }
             // Another process may have removed it.
@@ -211,14 +213,19 @@ impl SetCache {
             }
         }
         files.sort_unstable();
-        let beyond = (files.len() + 1).saturating_sub(MOST_FILES);
-        for (_, path) in files.iter().take(beyond) {
+        let mut beyond = (files.len() + 1).saturating_sub(MOST_FILES);
+        let mut failed = None;
+        for (_, path) in &files {
+            if beyond == 0 {
+                break;
+            }
             match fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+                // Others may be removable: it can be that only this one is another user's.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => failed = Some(error),
+                _ => beyond -= 1,
             }
         }
-        Ok(())
+        failed.filter(|_| beyond > 0).map_or(Ok(()), Err)
     }
 }
 
@@ -249,8 +256,9 @@ fn most_bytes(places: usize) -> usize {
 
 /// The regular file, if there is one; of a longer one than expected one byte more.
 fn read(path: &Path, most: usize) -> io::Result<Option<Vec<u8>>> {
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    // Nothing is waited for: a FIFO is opened and refused.
+    // A link is not followed, so that no device is opened, and a FIFO is not waited for.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = flags.bits().cast_signed();
     let file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

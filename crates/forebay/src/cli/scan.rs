@@ -48,7 +48,7 @@ pub struct ScanArgs {
     pub hits: bool,
     /// Choose the bytes that literals are found by for traffic like that of a capture: the result is
     /// the same, faster if the traffic is unusual
-    #[arg(long, value_name = "PCAP", conflicts_with_all = ["explain", "stream"])]
+    #[arg(long, value_name = "PCAP", conflicts_with = "explain")]
     pub learn: Option<PathBuf>,
     /// Keep compiled sets in a folder: the same literals are compiled faster again
     #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]

@@ -204,6 +204,8 @@ fn what_was_learned_of_traffic_changes_no_result() {
     let usual = hits(&["--hits", "--nocase"]);
     assert!(usual.lines().count() > 100);
     assert_eq!(hits(&["--hits", "--nocase", "--learn", capture]), usual);
+    let usual = hits(&["--hits", "--nocase", "--stream"]);
+    assert_eq!(hits(&["--hits", "--nocase", "--stream", "--learn", capture]), usual);
     let refused = scan(&file, capture, &["--learn", "/nothing"]);
     assert!(refused.exits(1).stderr.contains("/nothing"));
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use forebay_packet::{Batch, DecodeOptions, Decoder, Vectors};
 use forebay_pipeline::Chain;
-use forebay_scan::{CacheError, CachedScanner, LiteralSet, Match, SetCache};
+use forebay_scan::{CacheError, CachedScanner, Engine, LiteralSet, Match, SetCache};
 
 use crate::cli::{Cli, ScanArgs};
 use crate::failure::Failure;
@@ -72,12 +72,12 @@ fn scan(
     let Some(read) = &args.read else { return Ok(()) };
     let learned = args.learn.as_ref().map(|capture| learning::model(cli, args, capture, &decoder));
     let cache = match &args.cache {
-        Some(folder) => {
+        Some(folder) if args.engine == Engine::Simd => {
             // If it cannot be made, the cache tells why.
             let _ = fs::create_dir_all(folder);
             Some(SetCache::new(folder.clone()))
         }
-        None => None,
+        _ => None,
     };
     let compiled = CachedScanner::compile(
         set,
