@@ -13,13 +13,15 @@ pub enum Vectors {
     Avx2,
     /// AVX-512 F and BW.
     Avx512,
+    /// The same with VBMI and VBMI2: Ice Lake, Zen 4 and later.
+    Avx512Vbmi,
 }
 
-static LIMIT: AtomicU8 = AtomicU8::new(Vectors::Avx512 as u8);
+static LIMIT: AtomicU8 = AtomicU8::new(Vectors::Avx512Vbmi as u8);
 
 impl Vectors {
     /// All, narrowest first.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Avx2, Self::Avx512, Self::Avx512Vbmi];
 
     /// Has all code of this crate that chooses vectors from here on, in this process, choose
     /// no wider ones, to measure or to rule out a path. It comes to the same results by any.
@@ -38,6 +40,11 @@ impl Vectors {
                 std::is_x86_feature_detected!("avx512f")
                     && std::is_x86_feature_detected!("avx512bw")
                     && std::is_x86_feature_detected!("popcnt")
+            }
+            Self::Avx512Vbmi => {
+                Self::Avx512.are_here()
+                    && std::is_x86_feature_detected!("avx512vbmi")
+                    && std::is_x86_feature_detected!("avx512vbmi2")
             }
         };
         #[cfg(not(target_arch = "x86_64"))]
@@ -71,9 +78,10 @@ mod tests {
             // All that the machine has, narrowest first, one for each.
             let expected = SimdLevel::all().into_iter().take(most as usize + 1).next_back();
             assert_eq!(Some(SimdLevel::fastest()), expected);
-            assert_eq!(Vectors::Avx512.are_wanted(), most == Vectors::Avx512 && most.are_here());
+            let is_wanted = most >= Vectors::Avx512 && Vectors::Avx512.are_here();
+            assert_eq!(Vectors::Avx512.are_wanted(), is_wanted);
             assert!(Vectors::Scalar.are_wanted());
         }
-        assert_eq!(LIMIT.load(Ordering::Relaxed), Vectors::Avx512 as u8, "as it was");
+        assert_eq!(LIMIT.load(Ordering::Relaxed), Vectors::Avx512Vbmi as u8, "as it was");
     }
 }

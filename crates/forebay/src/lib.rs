@@ -63,7 +63,8 @@ fn vectors(isa: Isa) -> Vectors {
     match isa {
         Isa::Scalar => Vectors::Scalar,
         Isa::Avx2 => Vectors::Avx2,
-        Isa::Avx512Bw | Isa::Avx512Vbmi => Vectors::Avx512,
+        Isa::Avx512Bw => Vectors::Avx512,
+        Isa::Avx512Vbmi => Vectors::Avx512Vbmi,
     }
 }
 
@@ -73,7 +74,6 @@ mod tests {
 
     #[test]
     fn every_level_allows_the_vectors_it_has() {
-        let all = [Vectors::Scalar, Vectors::Avx2, Vectors::Avx512, Vectors::Avx512];
-        assert_eq!(Isa::ALL.map(vectors), all);
+        assert_eq!(Isa::ALL.map(vectors), Vectors::ALL);
     }
 }

@@ -69,7 +69,7 @@ impl Decoder {
         hash.resize(packets.next_multiple_of(GROUP), 0);
         let plain = match lanes.0 {
             #[cfg(target_arch = "x86_64")]
-            Vectors::Avx2 | Vectors::Avx512 => {
+            Vectors::Avx2 | Vectors::Avx512 | Vectors::Avx512Vbmi => {
                 let fields = HashedFields::of(self.options.affinity);
                 let (all, mut plain) = (batch.frames(), LiveMask::default());
                 for (stretch, hash) in hash.chunks_mut(STRETCH).enumerate() {
@@ -80,8 +80,8 @@ impl Decoder {
                     }
                     let heads = &heads[..hash.len()];
                     let found = match lanes.0 {
-                        Vectors::Avx512 => avx512::hash(fields, key, heads, hash),
-                        _ => avx2::hash(fields, key, heads, hash),
+                        Vectors::Avx2 => avx2::hash(fields, key, heads, hash),
+                        _ => avx512::hash(fields, key, heads, hash),
                     };
                     plain.set_half(stretch, found);
                 }

@@ -55,7 +55,7 @@ impl Level {
         #[cfg(target_arch = "x86_64")]
         {
             if limit >= Vectors::Avx512 && avx512::is_here() {
-                let vbmi = avx512::vbmi::is_here();
+                let vbmi = limit >= Vectors::Avx512Vbmi && avx512::vbmi::is_here();
                 return if vbmi { Self::Avx512Vbmi(Proof(())) } else { Self::Avx512(Proof(())) };
             }
             if limit >= Vectors::Avx2 && avx2::is_here() {
