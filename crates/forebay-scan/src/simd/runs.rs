@@ -212,14 +212,19 @@ fn report(
     if end <= text.head.len() {
         return false;
     }
+    // Of small and of capital letters, found once for all literals.
+    let mut longest = [None; 2];
     let mut all = true;
     for run in runs {
         // The others are longer.
         if usize::from(run.len) > end - start {
             return false;
         }
-        let is_there =
-            run.exact.is_none_or(|byte| has_exact(text, (start, end), byte, run.len.into()));
+        let is_there = run.exact.is_none_or(|byte| {
+            let longest = &mut longest[usize::from(byte.is_ascii_uppercase())];
+            let longest = longest.get_or_insert_with(|| longest_exact(text, (start, end), byte));
+            usize::from(run.len) <= *longest
+        });
         if is_there {
             found(run.group);
         }
@@ -228,11 +233,14 @@ fn report(
     all
 }
 
-/// Whether there are `len` bytes that are `byte`, the last of them in the body.
-fn has_exact(text: Text<'_>, (start, end): (usize, usize), byte: u8, len: usize) -> bool {
-    let mut run = 0;
-    (start..end).any(|at| {
+/// The most bytes in a row that are `byte`, the last of them in the body.
+fn longest_exact(text: Text<'_>, (start, end): (usize, usize), byte: u8) -> usize {
+    let (mut run, mut longest) = (0, 0);
+    for at in start..end {
         run = if text.byte(at) == byte { run + 1 } else { 0 };
-        run >= len && at >= text.head.len()
-    })
+        if at >= text.head.len() {
+            longest = longest.max(run);
+        }
+    }
+    longest
 }
