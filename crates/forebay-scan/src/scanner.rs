@@ -265,7 +265,9 @@ impl Scanner {
     }
 
     /// Scans parts of streams together, which takes less time than one after another if they are
-    /// short. For each of them, what [`Scanner::scan_stream`] appends is appended, in their order.
+    /// short. For each of them, what [`Scanner::scan_stream`] appends is appended. Matches are
+    /// ordered by text if the numbers of the parts are; of a number that several parts have, a
+    /// literal can be there several times.
     ///
     /// # Panics
     /// `scratch` is of a scanner with fewer literals.

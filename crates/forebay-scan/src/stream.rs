@@ -10,8 +10,8 @@ pub struct StreamState {
     /// The first `len` are kept.
     bytes: Box<[u8]>,
     len: u32,
-    /// How many of the kept bytes pass the filters again with those that follow: a literal that is
-    /// not at the end of the stream yet is found by none before these. Or [`ALL`].
+    /// How many of the last bytes pass the filters again with those that follow: a literal that ends
+    /// behind them has its region in these, or behind them. Or [`ALL`].
     again: u8,
 }
 

@@ -6,8 +6,8 @@
 //! segment's entries are parted into two segments by the next of the first bits, each entry
 //! staying in the same bucket. An entry has the first 32 bits of its hash, so that nothing
 //! else is read for this. So growth costs at most a segment's 512 entries at once, and a run
-//! of the directory, or its doubling: some nanoseconds for each 16 bytes, one time in thousands
-//! of segments.
+//! of the directory, or its doubling, once for each bit: some nanoseconds for each 16 bytes, of up
+//! to 4 MiB.
 
 use super::chunks::Chunks;
 use crate::table::kernel::prefetch;

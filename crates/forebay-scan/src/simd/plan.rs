@@ -11,8 +11,8 @@
 //! be much slower, how often literals have the region anywhere.
 //!
 //! Runs of one byte are so frequent in traffic (zeros, padding) that no window may be one: literals
-//! that are runs are found in another way (`runs.rs`), and one that has a run in every region gets
-//! a single window that is not a run. A literal is found by its last [`REACH`] bytes, so that a
+//! that are runs are found in another way (`runs.rs`), and one that has a run in every region, or
+//! regions that are more frequent than one of its windows, gets a single window that is not a run. A literal is found by its last [`REACH`] bytes, so that a
 //! stream needs as many bytes of the past to be filtered again; only one that ends in a longer run is
 //! found by the bytes in front of the run.
 

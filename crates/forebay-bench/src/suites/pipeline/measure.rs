@@ -4,7 +4,8 @@
 //!
 //! All memory but that of the packets is as in a broker that has run for a while: the table
 //! and its counters are those of earlier runs, and packets go round so often in a run that
-//! the start of a worker does not count.
+//! the start of a worker does not count. Not so with scanning: each run begins with no flow,
+//! and the memory of streams is touched first in it.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;

@@ -117,7 +117,8 @@ const SHUNTED: Case = Case { name: "full+shunt", shunted: 100_000, bar: None, ..
 const WITH_SCAN: Case =
     Case { name: "full+scan", packets: 1 << 18, passes: 2, with_scan: true, bar: None, ..FULL };
 
-/// The usual case of a scan. In one pass, as packets that come again are retransmissions.
+/// Connections from their start, side by side, so that no batch has two segments of one. In one
+/// pass, as packets that come again are retransmissions.
 const CONNECTIONS: Case = Case { set: "flows", connections: true, passes: 1, ..WITH_SCAN };
 
 /// The most nanoseconds that a scanned packet takes above the matcher's own time.

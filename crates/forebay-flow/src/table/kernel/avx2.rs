@@ -33,7 +33,8 @@ pub(crate) fn hash(round_keys: &[u128; 5], key: u128) -> u64 {
     _mm_cvtsi128_si64(_mm_shuffle_epi32::<LOW_HALVES>(state)) as u64
 }
 
-/// Four keys at a time: a round takes four cycles, and one can begin in each.
+/// Four keys at a time: on Skylake to Cascade Lake a round takes four cycles, and one can begin in
+/// each.
 #[target_feature(enable = "avx2,aes,bmi1")]
 pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
     let [first, rest @ ..] = view.secret.round_keys.each_ref().map(|key| block(key));

@@ -1,8 +1,9 @@
 //! Look-ups of many keys at once.
 //!
 //! First all keys are hashed, each to its two buckets, and the first of each is prefetched.
-//! Then the first buckets are compared with their keys; at once where the key is not there,
-//! the second bucket is prefetched, and these are compared in the end. A bucket is one cache
+//! Then the first buckets are compared with their keys; where the key is not there, the second
+//! bucket is prefetched, at once or with AVX-512 when all first ones of a stretch are compared, and
+//! these are compared in the end. A bucket is one cache
 //! line, compared with a key as a whole.
 //!
 //! A bucket's number is the product of 32 bits of the hash and the number of buckets, divided
