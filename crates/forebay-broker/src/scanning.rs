@@ -93,7 +93,7 @@ fn shared(compiled: CompiledScan) -> (Arc<CompiledScan>, Vec<String>) {
 /// Whether there is memory for the flows of all workers.
 fn suffices(config: &Config, literals: &LiteralSet, options: &ScanOptions) -> Result<(), String> {
     let longest = literals.literals().iter().map(|literal| literal.bytes.len()).max();
-    let bytes = CompiledScan::memory_bytes(options, longest.unwrap_or(0));
+    let bytes = CompiledScan::memory_bytes(options, literals.len(), longest.unwrap_or(0));
     memory::suffices(bytes * config.workers as u64, u64::MAX, "")
 }
 

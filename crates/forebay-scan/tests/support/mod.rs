@@ -77,22 +77,45 @@ pub fn scan_stream(scanner: &Scanner, segments: &[&[u8]]) -> Vec<Match> {
     matches.as_slice().to_vec()
 }
 
-/// As [`scan_stream`], all segments together.
+/// As [`scan_stream`], one to three segments together, among those of another stream, whose matches
+/// are left out.
 fn scan_parts(scanner: &Scanner, segments: &[&[u8]]) -> Vec<Match> {
-    let mut state = StreamState::default();
-    let head = |segment: &&[u8]| {
-        let head = state.tail().to_vec();
-        scanner.append(segment, &mut state);
-        head
-    };
-    let heads: Vec<Vec<u8>> = segments.iter().map(head).collect();
-    let parts = (0..).zip(&heads).zip(segments);
-    let parts: Vec<StreamPart<'_>> = parts
-        .map(|((text, head), bytes)| StreamPart { text, head, bytes, again: u8::MAX })
-        .collect();
+    const OTHER: u32 = 1 << 31;
+    let (mut states, mut scratch) = (<[StreamState; 2]>::default(), scanner.scratch());
     let mut matches = Matches::new();
-    scanner.scan_parts(&parts, &mut scanner.scratch(), &mut matches);
-    matches.as_slice().to_vec()
+    let (mut rest, mut number) = (segments, 0);
+    while !rest.is_empty() {
+        let (together, others) = rest.split_at((1 + number as usize % 3).min(rest.len()));
+        rest = others;
+        // Their parts in turns; the other stream has the segments in another order.
+        let parts = together.iter().flat_map(|segment| {
+            let other = segments[segments.len() - 1 - number as usize];
+            number += 1;
+            [(number - 1, *segment, 0), (OTHER, other, 1)]
+        });
+        let parts: Vec<_> = parts
+            .map(|(text, bytes, stream)| {
+                let state: &mut StreamState = &mut states[stream];
+                let before = (state.tail().to_vec(), state.again());
+                scanner.append(bytes, state);
+                (text, bytes, before)
+            })
+            .collect();
+        let list: Vec<StreamPart<'_>> = parts
+            .iter()
+            .map(|(text, bytes, (head, again))| StreamPart {
+                text: *text,
+                head,
+                bytes,
+                again: *again,
+            })
+            .collect();
+        scanner.scan_parts(&list, &mut scratch, &mut matches);
+        for (state, again) in states.iter_mut().zip(&scratch.again()[list.len() - 2..]) {
+            state.set_again(*again);
+        }
+    }
+    matches.as_slice().iter().filter(|found| found.text < OTHER).copied().collect()
 }
 
 /// What differs: matches that are missing, that are too many, or that are out of order.

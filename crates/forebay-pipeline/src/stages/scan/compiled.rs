@@ -223,15 +223,20 @@ impl CompiledScan {
         &self.hits
     }
 
-    /// The most bytes that a stage takes for these options and literals of this length.
+    /// The most bytes that a stage takes for these options and so many literals, of which the
+    /// longest has this length.
     #[must_use]
-    pub fn memory_bytes(options: &ScanOptions, longest: usize) -> u64 {
+    pub fn memory_bytes(options: &ScanOptions, literals: usize, longest: usize) -> u64 {
         let flow = ScannedFlows::bytes_of_flow(options.mode, longest);
         FlowTable::most_bytes(options.flows)
             + options.flows as u64 * flow
+            + (literals * size_of::<u32>()) as u64
             + match options.mode {
                 ScanMode::Packet => 0,
-                ScanMode::Stream => options.reassembly.bytes(),
+                // A packet can deliver what is held of both directions, which is copied.
+                ScanMode::Stream => {
+                    options.reassembly.bytes() + 2 * options.reassembly.connection as u64
+                }
             }
     }
 }

@@ -82,10 +82,13 @@ pub(super) struct ScannedFlows {
     by_stream: bool,
     /// Packets of the batch that begin a flow.
     new: LiveMask,
-    /// The numbers of flows that ended by the batch.
+    /// Packets of the batch whose flow was suspect and ended behind them.
+    pub ended_suspect: LiveMask,
+    /// The numbers of flows that ended by the batch or by time.
     ended_numbers: Vec<u32>,
-    /// Those of flows that were evicted while the batch was counted, with the packets that were
-    /// counted before.
+    /// Those of flows that ended while the batch was counted, with the packets that were counted
+    /// before; and of these flows those that were evicted.
+    ended_within: Vec<(u32, usize)>,
     evicted_numbers: Vec<(u32, usize)>,
 }
 
@@ -110,7 +113,9 @@ impl ScannedFlows {
             evicted: 0,
             by_stream,
             new: LiveMask::EMPTY,
+            ended_suspect: LiveMask::EMPTY,
             ended_numbers: Vec::new(),
+            ended_within: Vec::new(),
             evicted_numbers: Vec::new(),
         }
     }
@@ -127,6 +132,7 @@ impl ScannedFlows {
     /// Finds the flows of a batch with keys. `edition` is the number of the literals in force.
     pub(super) fn find(&mut self, batch: &Batch, edition: u32) {
         self.count(batch);
+        self.mark_ended();
         self.forget_evicted();
         // The memory of all flows of the batch is on its way to the cache.
         for i in self.new.iter() {
@@ -178,6 +184,7 @@ impl ScannedFlows {
                 }
             },
             |number, record| {
+                self.ended_within.push((number, counted_packets.get()));
                 if record.ended == Some(EndReason::Evicted) {
                     self.evicted += 1;
                     self.evicted_numbers.push((number, counted_packets.get()));
@@ -216,19 +223,34 @@ impl ScannedFlows {
         }
     }
 
+    /// Marks the packets of suspect flows that ended behind them in the batch: when packets are
+    /// judged, the verdict is that of another flow.
+    fn mark_ended(&mut self) {
+        self.ended_suspect = LiveMask::EMPTY;
+        let verdicts = &self.verdicts;
+        let is_suspect =
+            |number: u32| verdicts.get(number as usize).is_some_and(|verdict| !verdict.is_clean());
+        self.ended_within.retain(|&(number, before)| before > 0 && is_suspect(number));
+        last_of_each(&mut self.ended_within);
+        if !self.ended_within.is_empty() {
+            for (i, flow) in self.of_packets.iter().enumerate() {
+                if is_before(&self.ended_within, flow.number, i) {
+                    self.ended_suspect.insert(i);
+                }
+            }
+        }
+        self.ended_within.clear();
+    }
+
     /// Takes their numbers from packets whose flow was evicted within the batch: they are another
     /// flow's.
     fn forget_evicted(&mut self) {
         if self.evicted_numbers.is_empty() {
             return;
         }
-        // Of a number that was evicted more than once, the last time counts.
-        self.evicted_numbers.sort_unstable_by_key(|&(number, before)| (number, Reverse(before)));
-        self.evicted_numbers.dedup_by_key(|(number, _)| *number);
+        last_of_each(&mut self.evicted_numbers);
         for (i, flow) in self.of_packets.iter_mut().enumerate() {
-            let place =
-                self.evicted_numbers.binary_search_by_key(&flow.number, |&(number, _)| number);
-            if place.is_ok_and(|place| i < self.evicted_numbers[place].1) {
+            if is_before(&self.evicted_numbers, flow.number, i) {
                 flow.number = NO_RECORD;
             }
         }
@@ -264,6 +286,18 @@ impl ScannedFlows {
             end(stream, verdict, &mut self.pool, &mut self.ended);
         }
     }
+}
+
+/// Leaves of each number the last end, in order of the numbers.
+fn last_of_each(ends: &mut Vec<(u32, usize)>) {
+    ends.sort_unstable_by_key(|&(number, before)| (number, Reverse(before)));
+    ends.dedup_by_key(|(number, _)| *number);
+}
+
+/// Whether packet `i` was counted before the last end of a flow with this number.
+fn is_before(ends: &[(u32, usize)], number: u32, i: usize) -> bool {
+    let place = ends.binary_search_by_key(&number, |&(number, _)| number);
+    place.is_ok_and(|place| i < ends[place].1)
 }
 
 /// Ends a stream, and notes what remains in doubt beyond what its flow has.

@@ -307,7 +307,11 @@ impl Scanning {
                     *state = StreamState::default();
                 }
                 let text = 2 * i as u32 + piece.direction as u32;
-                parts.add((text, flow.number), (piece.bytes, packet), (scanner, state));
+                parts.add(
+                    (text, flow.number, piece.continues),
+                    (piece.bytes, packet),
+                    (scanner, state),
+                );
             });
             texts[i].causes.extend(outcome.uncertain);
             texts[i].waits = connection.has_hole();
@@ -361,7 +365,7 @@ impl Scanning {
                 new.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
                 verdict.causes.extend(new);
             }
-            if passes || !verdict.is_clean() {
+            if passes || !verdict.is_clean() || flows.ended_suspect.contains(i) {
                 suspect.insert(i);
             } else if texts[i].waits {
                 suspect.insert(i);

@@ -2,7 +2,8 @@
 //! longer for short texts one by one.
 //!
 //! A stream's state moves on at once, so that the next part of the same stream finds it. What it
-//! had before is copied.
+//! had before is copied. A packet that fills a hole delivers the held segments behind it: these are
+//! one part, so that a direction of a connection copies at most what was held of it.
 
 use std::ops::Range;
 
@@ -44,13 +45,21 @@ pub(super) struct Parts {
 
 impl Parts {
     /// Adds the next bytes of a stream, which packet `text / 2` of the batch completes: often
-    /// bytes of `packet` itself.
+    /// bytes of `packet` itself. `continues` tells whether they are behind those before them.
     pub(super) fn add(
         &mut self,
-        (text, flow): (u32, u32),
+        (text, flow, continues): (u32, u32, bool),
         (bytes, packet): (&[u8], &[u8]),
         (scanner, state): (&Scanner, &mut StreamState),
     ) {
+        if let Some(Part { text: last, place: Place::Copied(range), .. }) = self.parts.last_mut()
+            && (*last, range.end, continues) == (text, self.copied.len(), true)
+        {
+            self.copied.extend_from_slice(bytes);
+            range.end = self.copied.len();
+            scanner.append(bytes, state);
+            return;
+        }
         let (head, again) = (self.copy(state.tail()), state.again());
         let start = bytes.as_ptr().addr().wrapping_sub(packet.as_ptr().addr());
         let is_in_packet = start <= packet.len() && packet.len() - start >= bytes.len();
@@ -101,5 +110,6 @@ impl Parts {
         }
         self.parts.clear();
         self.copied.clear();
+        self.copied.shrink_to(2 * MOST_COPIED);
     }
 }
