@@ -259,11 +259,10 @@ fn cached_millis(literals: &[Text], vectors: Vectors) -> Result<f64> {
     let cache = SetCache::new(folder.path().to_owned());
     let (set, model) = (set_of(literals)?, TrafficModel::default());
     let engine = forebay_scan::Engine::Simd;
-    let mut compile =
-        || CachedScanner::compile(&set, engine, widest(vectors), &model, Some(&cache));
+    let compile = || CachedScanner::compile(&set, engine, widest(vectors), &model, Some(&cache));
     compile()?;
     let times = (0..COMPILATIONS).map(|_| {
-        let (compiled, nanos) = nanos_of(&mut compile);
+        let (compiled, nanos) = nanos_of(compile);
         match compiled?.cache {
             Some(CacheUse::Read) => Ok(nanos / 1e6),
             used => Err(format!("the cache was not read: {used:?}").into()),
