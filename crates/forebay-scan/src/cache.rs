@@ -132,12 +132,6 @@ impl SetCache {
         Self { folder }
     }
 
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        &self.folder
-    }
-
     /// Compiles a set with the places of its file, which is written if there is none or none that is
     /// usable.
     fn compile(

@@ -89,7 +89,7 @@ fn a_set_is_read_again() {
     let of_model = |model| compile_for(&cache, &set, Vectors::Scalar, model).cache.unwrap();
     assert_eq!(of_model(&model), CacheUse::Written);
     assert_eq!([of_model(&model), of_model(&TrafficModel::default())], [CacheUse::Read; 2]);
-    assert_eq!(fs::read_dir(cache.folder()).unwrap().count(), 3);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3);
 }
 
 #[test]

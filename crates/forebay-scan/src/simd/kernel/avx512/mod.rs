@@ -7,6 +7,8 @@ pub mod vbmi;
 
 use std::arch::x86_64::*;
 
+use forebay_packet::Vectors;
+
 use super::super::bloom::Bloom;
 use super::super::buckets::Buckets;
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
@@ -17,8 +19,7 @@ use super::{Positions, STEP, avx2, write};
 
 pub fn is_here() -> bool {
     avx2::is_here()
-        && std::is_x86_feature_detected!("avx512f")
-        && std::is_x86_feature_detected!("avx512bw")
+        && Vectors::Avx512.are_here()
         && std::is_x86_feature_detected!("avx512dq")
         && std::is_x86_feature_detected!("avx512vl")
 }

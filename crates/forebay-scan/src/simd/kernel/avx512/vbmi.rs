@@ -2,6 +2,8 @@
 
 use std::arch::x86_64::*;
 
+use forebay_packet::Vectors;
+
 use super::super::super::bloom::Bloom;
 use super::super::super::buckets::Buckets;
 use super::super::super::buffer::{Bytes, FRONT};
@@ -10,9 +12,7 @@ use super::super::{Positions, STEP};
 use super::{Filter, load, pass_pairs};
 
 pub fn is_here() -> bool {
-    super::is_here()
-        && std::is_x86_feature_detected!("avx512vbmi")
-        && std::is_x86_feature_detected!("avx512vbmi2")
+    super::is_here() && Vectors::Avx512Vbmi.are_here()
 }
 
 /// # Safety
