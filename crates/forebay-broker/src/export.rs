@@ -241,7 +241,8 @@ struct Fault {
     what: String,
     /// When writing is tried again.
     until: Instant,
-    /// Records in files when the last attempt failed: with more of them, it is over.
+    /// Records in files when the last attempt failed: with more of them a second after `until`, it
+    /// is over.
     written: u64,
 }
 
@@ -297,7 +298,7 @@ impl Writing {
         }
         // At once, also after a failure; but no other reader of a stream is searched for.
         if let Some(fault) = &mut self.fault {
-            fault.until = Instant::now();
+            fault.until -= 2 * PAUSE;
         }
         match self.output.stream().is_some_and(|stream| !stream.is_open()) {
             true => self.lose(self.fault.as_ref().map_or(NO_READER, |fault| fault.name)),
@@ -382,7 +383,12 @@ impl Writing {
             Ok(()) => {
                 let written = self.output.written();
                 let is_read = self.output.stream().is_some_and(RecordStream::is_open);
-                if self.fault.take_if(|fault| is_read || written > fault.written).is_some() {
+                // A full disk takes a few more records at times: it writes again when writing did
+                // not fail for a second.
+                let goes_on = |fault: &mut Fault| {
+                    (is_read || written > fault.written) && fault.until.elapsed() >= PAUSE
+                };
+                if self.fault.take_if(goes_on).is_some() {
                     let lost: u64 = self.lost.iter().map(|(_, records)| records).sum();
                     let what = format!("export: writes again; {lost} records were lost by now");
                     // Where too many wait, numbers say the same.

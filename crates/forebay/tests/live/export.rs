@@ -245,8 +245,9 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
         let full = all_ended(&socket);
         assert!(number(&full, "written") > 0, "{full}");
         assert!(number(&full["lost"], "disk_full") > 0, "{full}");
-        assert!(full["fault"].as_str().is_some_and(|fault| fault.contains("space")), "{full}");
-        assert!(!broker.said().contains("writes again"), "{}", broker.said());
+        // A few records may have fitted after a failure, where the others came late.
+        let fault = full["fault"].as_str();
+        assert!(fault.is_none_or(|fault| fault.contains("space")), "{full}");
         assert!(broker.said().contains("export: cannot write"), "{}", broker.said());
         assert!(broker.said().contains("No space left on device"), "{}", broker.said());
         fs::remove_file(disk.join("ballast")).unwrap();
@@ -256,8 +257,10 @@ fn a_full_disk_loses_records_by_name_and_files_are_whole() {
             sent += 20;
             // For longer than the idle timeout.
             sleep(Duration::from_millis(300));
-            broker.said().contains("export: writes again")
+            let export = &ask(&socket, &["status"]).unwrap()["export"];
+            number(export, "written") > number(&full, "written") && export["fault"].is_null()
         });
+        wait_for("the notice", || broker.said().contains("export: writes again"));
         wait_for("the packets", || counted(&socket) == sent);
         let said = stop(broker);
         let mut lines = 0;

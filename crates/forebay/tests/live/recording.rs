@@ -89,7 +89,8 @@ fn a_recorder_on_a_full_disk_counts_what_is_in_its_file_and_goes_on_when_there_i
         assert!(broker.said().contains("No space left on device"), "{}", broker.said());
         let status = ask(&socket, &["status"]).unwrap();
         let recorder = &status["outputs"][0]["recorder"];
-        assert_eq!(recorder["state"], "waiting", "{status}");
+        // A packet may have fitted after a failure, where others came late.
+        assert!(["waiting", "trying"].map(Value::from).contains(&recorder["state"]), "{status}");
         assert!(recorder["fault"].as_str().unwrap().contains("space"), "{status}");
 
         fs::remove_file(disk.join("ballast")).unwrap();
