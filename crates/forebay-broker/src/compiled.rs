@@ -9,7 +9,8 @@ use forebay_jit::{FilterError, FilterSet, Isa, Options};
 use forebay_packet::{Affinity, DecodeOptions, Interface};
 use forebay_pipeline::Settings;
 use forebay_pipeline::stages::{
-    ClassConfig, ClassMembers, CompiledRules, CompiledScan, MembersText, RuleSource,
+    ClassConfig, ClassMembers, CompiledRules, CompiledScan, GatewayOptions, MembersText,
+    RuleSource, ScanReports,
 };
 use forebay_rules::choose::EngineName;
 use forebay_rules::language::Imported;
@@ -83,6 +84,8 @@ pub struct CompiledConfig {
     pub scan: Option<Arc<CompiledScan>>,
     /// Notices about how they were read and are matched.
     pub notices: Vec<String>,
+    /// Whether a group has a gateway.
+    pub reports: ScanReports,
     /// The filter of each group.
     pub group_filters: Vec<Option<FilterSet>>,
     /// The packets of the classes of each group.
@@ -102,7 +105,10 @@ impl CompiledConfig {
     ) -> Result<Self, ConfigCompileError> {
         let of_group = |group: &SensorGroup| {
             let of_export = config.export.as_ref().map_or(0, |export| export.memory_bytes(group));
-            group.stages.memory_bytes() + of_export
+            let gateway = group.stages.setting::<GatewayOptions>();
+            let of_gateway = gateway.map_or(0, |_| GatewayOptions::bytes_of_flow());
+            let flows = config.scan.as_ref().map_or(0, |scan| scan.options.flows as u64);
+            group.stages.memory_bytes() + of_export + of_gateway * flows
         };
         let of_groups: u64 = config.groups.iter().map(of_group).sum();
         let of_writer = config.export.as_ref().map_or(0, |export| export.writer_bytes());
@@ -124,6 +130,7 @@ impl CompiledConfig {
         let group_classes = config.groups.iter().map(&mut classes).collect::<Result<_, _>>()?;
         Ok(Self {
             group_classes,
+            reports: ScanReports(config.has_gateway()),
             filter: filter.transpose()?,
             rules: built.rules,
             difference: built.difference,
@@ -145,7 +152,11 @@ impl CompiledConfig {
     #[must_use]
     pub fn trunk(&self) -> Settings {
         let rules = self.rules.as_ref().map(|rules| RuleSource::Live(rules.reader()));
-        Settings::new().with(self.filter.clone()).with(rules).with(self.scan.clone())
+        Settings::new()
+            .with(self.filter.clone())
+            .with(rules)
+            .with(self.scan.clone())
+            .with(self.reports)
     }
 }
 

@@ -35,7 +35,7 @@ mod rehearsal;
 pub mod report;
 pub mod route;
 mod rule_counts;
-mod scanning;
+pub mod scanning;
 mod trim;
 pub mod worker;
 

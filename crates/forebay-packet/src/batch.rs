@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::batch_size::BATCH;
-use crate::columns::{Descriptors, PacketMeta, PacketMetadata, Recycled};
+use crate::columns::{Descriptors, PacketMeta, PacketMetadata, Recycled, Scanned};
 use crate::flow::FlowKey;
 use crate::fragment::FragmentNote;
 use crate::link::Interface;
@@ -407,7 +407,7 @@ impl Batch {
     pub fn footprint(&self) -> u64 {
         const PAGE: u64 = 4096;
         const A_BATCH: u64 = 512;
-        let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2 + 4 + 4;
+        let a_packet = 24 + size_of::<FlowKey>() + 4 + 8 + 1 + 2 + 4 + 4 + size_of::<Scanned>();
         let notes = self.fragments.len() * size_of::<FragmentNote>();
         let bytes = self.live_bytes() + crate::region::TAIL_GUARD as u64;
         let known = (self.live.count() * a_packet + notes) as u64;
@@ -448,6 +448,7 @@ impl Batch {
         copy.output = kept(&self.output, keep);
         copy.record = kept(&self.record, keep);
         copy.label = kept(&self.label, keep);
+        copy.scanned = kept(&self.scanned, keep);
         copy.fragments = self.kept_fragments();
         copy.rehashed = self.rehashed.renumbered(&self.live);
         copy.exempt = self.exempt.renumbered(&self.live);

@@ -36,6 +36,38 @@ pub struct PacketMeta {
     pub interface: u16,
 }
 
+/// What a scanner says of a packet and of its flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scanned {
+    /// The number of the flow with the scanner, or [`NO_RECORD`].
+    pub flow: u32,
+    /// Tells the flow from others that had its number before.
+    pub generation: u32,
+    /// Bytes behind the transport header; of longer ones 65,535.
+    pub payload: u16,
+    /// Why the packet must not be withheld, by the scanner's numbering; 0 if it may be.
+    pub reason: u8,
+    /// The reason is the packet's alone: its flow may be withheld.
+    pub is_alone: bool,
+    /// Bytes of the flow that were sent have not come so far.
+    pub waits: bool,
+    /// With this packet the flow has certainly ended, all of it was scanned, and nothing was found.
+    pub ends_clean: bool,
+}
+
+impl Scanned {
+    /// Of a packet that was not scanned, and has no flow.
+    pub const NOTHING: Self = Self {
+        flow: NO_RECORD,
+        generation: 0,
+        payload: 0,
+        reason: 0,
+        is_alone: false,
+        waits: false,
+        ends_clean: false,
+    };
+}
+
 /// The columns of a batch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
@@ -97,6 +129,8 @@ pub struct PacketMetadata {
     pub resumed: LiveMask,
     /// Packets of flows in which a scanner found something, or may have missed it.
     pub suspect: LiveMask,
+    /// What the scanner says of each packet; empty where no stage asks for it.
+    pub scanned: Vec<Scanned>,
 }
 
 /// A packet's flow.
@@ -256,6 +290,7 @@ impl PacketMetadata {
         (self.rehashed, self.exempt) = (LiveMask::EMPTY, LiveMask::EMPTY);
         (self.first, self.resumed) = (LiveMask::EMPTY, LiveMask::EMPTY);
         self.suspect = LiveMask::EMPTY;
+        self.scanned.clear();
     }
 
     /// Takes over the values of `other`; `self` is empty.
@@ -273,6 +308,7 @@ impl PacketMetadata {
         (self.rehashed, self.exempt) = (other.rehashed, other.exempt);
         (self.first, self.resumed) = (other.first, other.resumed);
         self.suspect = other.suspect;
+        copy(&mut self.scanned, &other.scanned);
     }
 
     /// Keeps what was found of the packets in `which` alone; not of fragments.
@@ -285,6 +321,7 @@ impl PacketMetadata {
         keep(&mut self.tcp_flags, which);
         keep(&mut self.output, which);
         keep(&mut self.label, which);
+        keep(&mut self.scanned, which);
         self.rehashed = self.rehashed.renumbered(which);
         self.exempt = self.exempt.renumbered(which);
         self.first = self.first.renumbered(which);
@@ -425,6 +462,7 @@ impl Deref for Recycled {
                 first: LiveMask::EMPTY,
                 resumed: LiveMask::EMPTY,
                 suspect: LiveMask::EMPTY,
+                scanned: Vec::new(),
             },
         };
         self.columns.as_deref().unwrap_or(NONE)

@@ -39,7 +39,7 @@ pub use arena::Arena;
 pub use batch::{Batch, Frames, Full, Layout};
 pub use batch_size::BATCH;
 pub use clock::{Clock, Resolution};
-pub use columns::{NO_RECORD, PacketMeta, PacketMetadata};
+pub use columns::{NO_RECORD, PacketMeta, PacketMetadata, Scanned};
 pub use community_id::{
     CommunityDigest, community_digest, community_id, community_text, read_community_id,
 };

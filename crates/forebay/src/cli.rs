@@ -6,6 +6,7 @@ mod capture;
 mod filter;
 mod flow_policy;
 mod flows;
+mod gateway;
 mod headings;
 mod rules;
 mod scan;
@@ -25,6 +26,7 @@ pub use capture::*;
 pub use filter::*;
 pub use flow_policy::*;
 pub use flows::*;
+pub use gateway::*;
 use headings::{GLOBAL, STUDY};
 pub use rules::*;
 pub use scan::*;
@@ -72,6 +74,8 @@ pub enum Verb {
     Rules(RulesArgs),
     /// Find literals in the payloads of a capture
     Scan(ScanArgs),
+    /// Withhold flows that can raise no alert from a sensor, live or in a capture
+    Gateway(GatewayArgs),
     /// Scan payloads for other processes, over shared memory
     Accelerator(AcceleratorArgs),
     /// Generate synthetic traffic: a capture, or numbered frames on a device

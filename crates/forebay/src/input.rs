@@ -1,7 +1,9 @@
 //! Shared input handling of verbs: opening, filtering, stopping on signals; and output.
 
+use std::env::temp_dir;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read as _, Seek as _, Write};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -141,6 +143,44 @@ pub fn read_options(limits: &ReadLimits, workers: usize) -> ReadOptions {
         longest_record: u64::from(limits.longest_record) << 20,
         ..ReadOptions::default()
     }
+}
+
+/// A copy of a capture that is read twice, for the reason `why`, but can be read only once, in an
+/// unnamed file of at most `spill` MiB; `None` if the capture itself can be read twice.
+///
+/// # Errors
+/// [`Failure::File`]
+pub fn copy_of_stream(path: &Path, spill: u32, why: &str) -> Result<Option<File>, Failure> {
+    let opened = if path == Path::new("-") {
+        io::stdin().as_fd().try_clone_to_owned().map(File::from)
+    } else {
+        File::open(path)
+    };
+    // A file that cannot be opened is reported when it is read.
+    let Ok(input) = opened else { return Ok(None) };
+    if input.metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir()) {
+        return Ok(None);
+    }
+    let folder = temp_dir();
+    let no_file = |source| file_failure("create a temporary file in", &folder, source);
+    let mut copy = tempfile::tempfile_in(&folder).map_err(no_file)?;
+    let most = u64::from(spill) << 20;
+    let copied = io::copy(&mut input.take(most + 1), &mut copy);
+    let not_copied = |source| Failure::File { doing: "copy", file: file_name(path), source };
+    let in_folder = |source: io::Error| {
+        let text = format!("{source} (in {}, which TMPDIR can name)", folder.display());
+        not_copied(io::Error::new(source.kind(), text))
+    };
+    let copied = copied.map_err(in_folder)?;
+    if copied > most {
+        let text = format!(
+            "it has more than {spill} MiB, and {why}; name a file, or allow more with --spill"
+        );
+        let source = io::Error::new(io::ErrorKind::FileTooLarge, text);
+        return Err(not_copied(source));
+    }
+    copy.rewind().map_err(no_file)?;
+    Ok(Some(copy))
 }
 
 /// An error caused by a signal is no error of the input.

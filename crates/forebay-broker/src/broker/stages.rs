@@ -4,7 +4,7 @@ use forebay_jit::FilterSet;
 use forebay_packet::{Decoder, HashKey};
 use forebay_pipeline::stages::{
     ClassMembers, Classify, Expectations, Filter, LiveBalance, LiveFragments, Overrides, Rules,
-    Scan, SpareSensors, Steering, Timing,
+    Scan, ScannedFlowsOf, SpareSensors, Steering, Timing,
 };
 use forebay_pipeline::{Branch, Chain, Place, Settings};
 
@@ -28,7 +28,10 @@ impl Stages<'_> {
         Chain::new()
             .with(Filter::optional(self.compiled.filter.clone()))
             .with(Rules::optional(self.compiled.rules.as_ref().map(|rules| rules.reader().into())))
-            .with(Scan::optional(self.compiled.scan.clone(), self.hash_key))
+            .with(
+                Scan::optional(self.compiled.scan.clone(), self.hash_key)
+                    .reporting(self.compiled.reports),
+            )
     }
 
     fn branch(
@@ -66,6 +69,10 @@ impl Stages<'_> {
         let each = compiled.zip(&self.config.groups).zip(self.groups);
         type Of<'a> =
             (((&'a Option<FilterSet>, &'a Vec<ClassMembers>), &'a SensorGroup), &'a LiveGroup);
+        let scanned = self.compiled.scan.as_ref().map_or_else(ScannedFlowsOf::default, |scan| {
+            let options = scan.options();
+            ScannedFlowsOf { flows: options.flows, idle: options.idle }
+        });
         let settings = |(((filter, classes), group), live): Of<'_>| {
             let export = self.exporter.map(|exporter| exporter.setting(live, worker));
             let settings = Settings::new()
@@ -76,7 +83,8 @@ impl Stages<'_> {
                 .with(live.shunt(self.config))
                 .with(live.shunted())
                 .with(live.class_shedding(classes))
-                .with(live.shedding());
+                .with(live.shedding())
+                .with(scanned);
             live.overrides.settings(settings)
         };
         each.map(settings).collect()

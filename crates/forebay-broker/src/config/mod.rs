@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use forebay_io::text::{self, Source};
-use forebay_pipeline::stages::annotated_keys;
+use forebay_pipeline::stages::{GatewayOptions, annotated_keys};
 use forebay_pipeline::units;
 use forebay_rules::language::load::Selection;
 use forebay_scan::Engine;
@@ -63,11 +63,12 @@ pub fn example() -> String {
 }
 
 /// Examples for one purpose each, by name.
-pub const EXAMPLES: [(&str, &str); 4] = [
+pub const EXAMPLES: [(&str, &str); 5] = [
     ("minimal", include_str!("examples/minimal.toml")),
     ("switch", include_str!("examples/switch.toml")),
     ("xdp", include_str!("examples/xdp.toml")),
     ("recorder", include_str!("examples/recorder.toml")),
+    ("gateway", include_str!("examples/gateway.toml")),
 ];
 
 /// A configuration that makes sense.
@@ -132,6 +133,13 @@ impl Config {
             what: format!("cannot be read: {error}"),
         })?;
         Self::parse(&file, &text)
+    }
+
+    /// Whether a group has a gateway, which asks the scanner for more.
+    #[must_use]
+    pub fn has_gateway(&self) -> bool {
+        let mut groups = self.groups.iter();
+        groups.any(|group| group.stages.setting::<GatewayOptions>().is_some())
     }
 
     /// Whether packets stay in the kernel: all ports are of type `xdp`.

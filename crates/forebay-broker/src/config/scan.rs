@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use forebay_pipeline::stages::{ScanMode, ScanOptions, ScanSelection};
+use forebay_pipeline::stages::{GatewayMode, GatewayOptions, ScanMode, ScanOptions, ScanSelection};
 use forebay_pipeline::units;
 use forebay_scan::reassembly::Limits;
 use forebay_scan::rules::{Variables, addresses};
 use forebay_scan::{Engine, SetCache};
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 use super::error::Fault;
 use super::groups::SensorGroup;
 use super::raw;
 use super::values::{bounded, choice, read};
+
+/// Keys of a group.
+const SELECTION: &str = "scan";
+const GATEWAY: &str = "gateway";
 
 /// The most flows of a worker.
 const MOST_FLOWS: u64 = 1 << 26;
@@ -67,14 +71,17 @@ pub fn check(
         for (raw, group) in raw_groups.iter().zip(groups) {
             let selection = group.stages.setting::<ScanSelection>();
             let selects = selection.is_some_and(|one| one != ScanSelection::All);
-            let key = raw.get_ref().stages.iter().find(|(stage, _)| stage.key == "scan");
-            if let (true, Some((_, value))) = (selects, key) {
+            if let (true, Some(value)) = (selects, key_of(raw, SELECTION)) {
                 let what = "`scan` without anything to scan for: expected a table [scan]";
                 return Err(Fault::new(value.span(), what));
             }
             if let Some(annotate) = &raw.get_ref().annotate {
                 let what = "`annotate` without anything to scan for: expected a table [scan]";
                 return Err(Fault::new(annotate.span(), what));
+            }
+            if let Some(value) = key_of(raw, GATEWAY) {
+                let what = "`gateway` without anything to scan for: expected a table [scan]";
+                return Err(Fault::new(value.span(), what));
             }
         }
         return Ok(None);
@@ -85,6 +92,7 @@ pub fn check(
     let engines = Engine::ALL.map(|engine| (engine.name(), engine));
     let mode = raw.mode.as_ref().map(|text| choice(text, "mode", &modes)).transpose()?;
     let engine = raw.engine.as_ref().map(|text| choice(text, "engine", &engines)).transpose()?;
+    raw_groups.iter().zip(groups).try_for_each(|(raw, group)| gateway(raw, group, mode))?;
     let usual = ScanOptions::new(mode.unwrap_or(ScanMode::Stream), engine.unwrap_or_default());
     let flows = bounded(raw.max_flows.as_ref(), 1..=MOST_FLOWS, "as `max_flows`")?;
     let memory = read(raw.memory.as_ref(), |text| {
@@ -105,6 +113,44 @@ pub fn check(
     }
     let cache = raw.cache.as_ref().map(|folder| SetCache::new(PathBuf::from(folder.get_ref())));
     Ok(Some(ScanConfig { subject, options, cache }))
+}
+
+/// The value of a group's key of an optional stage.
+fn key_of<'a>(group: &'a Spanned<raw::GroupTable>, key: &str) -> Option<&'a Spanned<Value>> {
+    let stages = &group.get_ref().stages;
+    stages.iter().find(|(stage, _)| stage.key == key).map(|(_, value)| value)
+}
+
+/// Whether a gateway that withholds flows is told of all of them, and where they end.
+fn gateway(
+    raw: &Spanned<raw::GroupTable>,
+    group: &SensorGroup,
+    mode: Option<ScanMode>,
+) -> Result<(), Fault> {
+    let (Some(options), Some(value)) =
+        (group.stages.setting::<GatewayOptions>(), key_of(raw, GATEWAY))
+    else {
+        return Ok(());
+    };
+    if options.mode == GatewayMode::Annotate {
+        return Ok(());
+    }
+    let fault = |what: &str| {
+        let name = options.mode.name();
+        Err(Fault::new(value.span(), format!("`gateway` of mode `{name}` {what}")))
+    };
+    if mode == Some(ScanMode::Packet) {
+        return fault(
+            "where [scan] has mode `packet`, which sees no end of a flow: expected `stream`",
+        );
+    }
+    match group.stages.setting::<ScanSelection>() {
+        None | Some(ScanSelection::All) => Ok(()),
+        Some(selection) => fault(&format!(
+            "with `scan = \"{}\"`, which leaves it parts of flows: expected `all`",
+            selection.name()
+        )),
+    }
 }
 
 /// Literals or rules, and the keys that belong to them.

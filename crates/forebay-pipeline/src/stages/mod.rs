@@ -15,6 +15,7 @@ mod filter;
 mod flow_states;
 mod flows;
 mod fragments;
+mod gateway;
 mod label;
 mod limit;
 mod live_balance;
@@ -36,6 +37,7 @@ pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
 pub use flows::{Flows, FlowsOptions};
 pub use fragments::{Fragments, Window};
+pub use gateway::{Gateway, GatewayMode, GatewayObserver, GatewayOptions, ScannedFlowsOf};
 pub use label::{Label, Labels};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};
@@ -45,8 +47,8 @@ pub use overrides::{
 };
 pub use rules::{CompiledRules, NOT_IP, RuleSource, Rules};
 pub use scan::{
-    CompiledScan, HitCounters, Hits, MOST_COUNTED, Passed, RuleHits, Scan, ScanMode, ScanObserver,
-    ScanOptions, ScanRules, ScanSelection,
+    CompiledScan, HitCounters, Hits, MOST_COUNTED, PassReason, Passed, RuleHits, Scan, ScanMode,
+    ScanObserver, ScanOptions, ScanReports, ScanRules, ScanSelection,
 };
 pub use selector::{ClassMembers, ClassSelector};
 pub use shed::{ON_OVERLOAD, Shed, Shedding};
@@ -61,6 +63,7 @@ pub static OPTIONAL: &[&OptionalStage] = &[
     &duplicates::STAGE,
     &flows::STAGE,
     &cutoff::STAGE,
+    &gateway::STAGE,
     &label::STAGE,
     &classes::STAGE,
     &shed::STAGE,

@@ -8,6 +8,7 @@ mod duplicates;
 mod expectations;
 mod flows;
 mod fragments;
+mod gateway;
 mod label;
 mod overrides;
 mod run;

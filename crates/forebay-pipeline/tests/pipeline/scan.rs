@@ -23,7 +23,7 @@ pub fn compiled(mode: ScanMode, literals: &[&[u8]]) -> Arc<CompiledScan> {
     with_options(ScanOptions::new(mode, Engine::default()), literals)
 }
 
-fn with_options(options: ScanOptions, literals: &[&[u8]]) -> Arc<CompiledScan> {
+pub fn with_options(options: ScanOptions, literals: &[&[u8]]) -> Arc<CompiledScan> {
     let mut set = LiteralSet::new();
     literals.iter().for_each(|literal| assert!(set.push(literal, false).is_ok()));
     Arc::new(CompiledScan::new(set, options, None).unwrap())
@@ -47,7 +47,7 @@ pub fn tcp_packet(from: u8, to: u8, flags: u8, sequence: u32, payload: &[u8]) ->
 }
 
 /// A TCP packet with an acknowledgment number.
-fn acknowledging(number: u32, mut packet: Vec<u8>) -> Vec<u8> {
+pub fn acknowledging(number: u32, mut packet: Vec<u8>) -> Vec<u8> {
     packet[42..46].copy_from_slice(&number.to_be_bytes());
     packet
 }

@@ -55,19 +55,22 @@ pub enum Example {
     Xdp,
     /// A recorder beside a sensor
     Recorder,
+    /// A sensor gets only flows on which a rule may fire
+    Gateway,
 }
 
 impl Example {
     /// The configuration.
     #[must_use]
     pub fn text(self) -> Cow<'static, str> {
-        let [minimal, switch, xdp, recorder] = forebay_broker::config::EXAMPLES;
+        let [minimal, switch, xdp, recorder, gateway] = forebay_broker::config::EXAMPLES;
         match self {
             Self::All => return forebay_broker::config::example().into(),
             Self::Minimal => minimal.1,
             Self::Switch => switch.1,
             Self::Xdp => xdp.1,
             Self::Recorder => recorder.1,
+            Self::Gateway => gateway.1,
         }
         .into()
     }

@@ -71,7 +71,7 @@ pub(super) fn engine_names() -> impl TypedValueParser<Value = Engine> {
 }
 
 /// A variable of rules and its value.
-fn variable(text: &str) -> Result<(String, String), String> {
+pub(super) fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => {
             Ok((name.trim_start_matches('$').to_owned(), value.to_owned()))

@@ -6,6 +6,7 @@ mod ctl;
 mod filter;
 mod flow_policy;
 mod flows;
+mod gateway;
 mod gen_live;
 mod gen_traffic;
 mod manual;
@@ -32,6 +33,7 @@ pub fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Verb::Flows(args) => flows::run(cli, args),
         Verb::Rules(args) => rules::run(cli, args),
         Verb::Scan(args) => scan::run(cli, args),
+        Verb::Gateway(args) => gateway::run(cli, args),
         Verb::Accelerator(args) => accelerator::run(cli, args),
         Verb::Gen(args) => gen_traffic::run(cli, args),
         Verb::Sink(args) => sink::run(cli, args),

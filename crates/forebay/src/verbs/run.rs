@@ -1,5 +1,6 @@
 //! `forebay run`: the live broker.
 
+use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -26,8 +27,33 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
         let example = args.example.unwrap_or(Example::All);
         return print(|out| out.write_all(example.text().as_bytes()));
     };
+    run_broker(cli, path, args.check, false)
+}
+
+/// Tells a person something, unless that is not wanted.
+pub(super) fn tell(cli: &Cli, what: impl Display) {
+    if !cli.quiet {
+        // A failure to write to standard error cannot be reported.
+        let _ = writeln!(io::stderr(), "{what}");
+    }
+}
+
+/// Runs the broker of a configuration, which must have a gateway if that is asked for, or checks it.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn run_broker(
+    cli: &Cli,
+    path: &Path,
+    check: Option<Check>,
+    needs_gateway: bool,
+) -> Result<(), Failure> {
     let mut config = Config::read(path)?;
-    if let (Some(_), Some(scan)) = (args.check, &mut config.scan) {
+    if needs_gateway && !config.has_gateway() {
+        let what = "no gateway: expected the key `gateway` in a [[group]]";
+        return Err(Failure::Usage(format!("{}: {what}", path.display())));
+    }
+    if let (Some(_), Some(scan)) = (check, &mut config.scan) {
         // A check changes nothing.
         scan.cache = None;
     }
@@ -37,13 +63,8 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
             .map_err(|error| Failure::Usage(error.to_string()))?,
     };
     let compiled = CompiledConfig::new(&config, &options, &InUse::default())?;
-    if !cli.quiet {
-        for notice in &compiled.notices {
-            // A failure to write to standard error cannot be reported.
-            let _ = writeln!(io::stderr(), "{notice}");
-        }
-    }
-    if let Some(what) = args.check {
+    compiled.notices.iter().for_each(|notice| tell(cli, notice));
+    if let Some(what) = check {
         let found = match what {
             Check::File => Rehearsal::default(),
             Check::All => Rehearsal::of(&config),

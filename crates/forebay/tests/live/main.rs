@@ -18,6 +18,7 @@ mod filter;
 mod floods;
 mod flows;
 mod flows_by_hand;
+mod gateway;
 mod limits;
 mod losses;
 mod recording;

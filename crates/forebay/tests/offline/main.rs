@@ -16,6 +16,7 @@ mod endings;
 mod filter;
 mod flow_policies;
 mod flows;
+mod gateway;
 mod memory;
 mod outputs;
 mod rules;

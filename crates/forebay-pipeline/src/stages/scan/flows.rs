@@ -6,12 +6,13 @@ use std::mem;
 
 use forebay_flow::{EndReason, FlowTable, OnFull, RecordOptions};
 use forebay_packet::flow::AddressKind;
-use forebay_packet::{Batch, HashKey, LiveMask, NO_RECORD};
+use forebay_packet::{Batch, HashKey, LiveMask, NO_RECORD, Scanned};
 use forebay_scan::reassembly::{Connection, Pool, Uncertainties};
 use forebay_scan::rules::Evidence;
 use forebay_scan::{StreamState, prefetch_all};
 
 use super::compiled::{ScanMode, ScanOptions};
+use super::reasons::PassReason;
 use super::rules::{TCP, opens};
 use super::texts::Texts;
 
@@ -36,6 +37,8 @@ pub(super) struct Verdict {
     /// Directions and states of the connection in which the ends of the flow meet no always-forward
     /// rule, a bit each.
     pub failed: u8,
+    /// Why the flow is suspect: what was found first.
+    pub reason: PassReason,
     /// The number of the rules that the evidence is of.
     pub edition: u32,
     /// What was found of rules.
@@ -45,6 +48,13 @@ pub(super) struct Verdict {
 impl Verdict {
     pub(super) fn is_clean(self) -> bool {
         !self.hit && self.causes.is_empty()
+    }
+
+    /// Notes why the flow is suspect, unless it already was.
+    pub(super) fn pass_for(&mut self, reason: PassReason) {
+        if self.reason == PassReason::CLEAN {
+            self.reason = reason;
+        }
     }
 }
 
@@ -63,8 +73,16 @@ pub(super) struct Stream {
 pub(super) struct PacketFlow {
     /// The number of the flow, or [`NO_RECORD`].
     pub number: u32,
+    /// The same, also where the number is another flow's at the end of the batch, and what tells
+    /// the flows of a number apart.
+    pub counted: u32,
+    pub generation: u32,
     /// 0 if it came from the end that sent the first packet, 1 if it went to it.
     pub direction: u8,
+}
+
+impl PacketFlow {
+    const NONE: Self = Self { number: NO_RECORD, counted: NO_RECORD, generation: 0, direction: 0 };
 }
 
 /// The flows of a stage, by the numbers of their records.
@@ -76,6 +94,9 @@ pub(super) struct ScannedFlows {
     pub pool: Pool,
     /// The flow of each packet of the batch.
     pub of_packets: Vec<PacketFlow>,
+    /// By number, and for a number that no flow had.
+    generations: Vec<u32>,
+    first_generation: u32,
     /// Doubts about flows at their end.
     pub ended: Vec<Uncertainties>,
     pub evicted: u64,
@@ -93,7 +114,8 @@ pub(super) struct ScannedFlows {
 }
 
 impl ScannedFlows {
-    pub(super) fn new(options: &ScanOptions, secret: &HashKey) -> Self {
+    /// `first_generation` is far from that of another table.
+    pub(super) fn new(options: &ScanOptions, secret: &HashKey, first_generation: u32) -> Self {
         let by_stream = options.mode == ScanMode::Stream;
         Self {
             table: FlowTable::new(RecordOptions {
@@ -109,6 +131,8 @@ impl ScannedFlows {
             streams: Vec::with_capacity(if by_stream { options.flows } else { 0 }),
             pool: Pool::new(&options.reassembly, secret),
             of_packets: Vec::new(),
+            generations: Vec::new(),
+            first_generation,
             ended: Vec::new(),
             evicted: 0,
             by_stream,
@@ -130,8 +154,8 @@ impl ScannedFlows {
     }
 
     /// Finds the flows of a batch with keys. `edition` is the number of the literals in force.
-    pub(super) fn find(&mut self, batch: &Batch, edition: u32) {
-        self.count(batch);
+    pub(super) fn find(&mut self, batch: &Batch, edition: u32, with_generations: bool) {
+        self.count(batch, with_generations);
         self.mark_ended();
         self.forget_evicted();
         // The memory of all flows of the batch is on its way to the cache.
@@ -150,10 +174,11 @@ impl ScannedFlows {
     }
 
     /// Counts the packets of a batch, and notes the number of each one's flow.
-    fn count(&mut self, batch: &Batch) {
+    fn count(&mut self, batch: &Batch, with_generations: bool) {
         let Self { table, verdicts, streams, of_packets, by_stream, new, .. } = self;
+        let (generations, first_generation) = (&mut self.generations, self.first_generation);
         of_packets.clear();
-        of_packets.resize(batch.len(), PacketFlow { number: NO_RECORD, direction: 0 });
+        of_packets.resize(batch.len(), PacketFlow::NONE);
         *new = LiveMask::EMPTY;
         let counted_packets = Cell::new(0);
         table.count_each(
@@ -167,8 +192,19 @@ impl ScannedFlows {
                     return;
                 };
                 let number = counted.number as usize;
-                of_packets[i] =
-                    PacketFlow { number: counted.number, direction: counted.direction as u8 };
+                let direction = counted.direction as u8;
+                let number_of = counted.number;
+                of_packets[i] = PacketFlow { number: number_of, direction, ..PacketFlow::NONE };
+                if with_generations {
+                    if generations.len() <= number {
+                        generations.resize(number + 1, first_generation);
+                    }
+                    let generation = &mut generations[number];
+                    *generation =
+                        generation.wrapping_add(u32::from(counted.record.total_packets() == 1));
+                    of_packets[i].counted = number_of;
+                    of_packets[i].generation = *generation;
+                }
                 if verdicts.len() <= number {
                     verdicts.resize(number + 1, Verdict::default());
                     if *by_stream {
@@ -199,7 +235,7 @@ impl ScannedFlows {
     /// Fetches into the cache what segments need of the pool and of the streams' ends.
     pub(super) fn prefetch(&self, batch: &Batch, texts: &[Texts]) {
         for i in batch.live().iter().filter(|&i| texts[i].segment.is_some()) {
-            let PacketFlow { number, direction } = self.of_packets[i];
+            let PacketFlow { number, direction, .. } = self.of_packets[i];
             let Some(stream) = self.streams.get(number as usize) else { continue };
             let direction = usize::from(direction);
             stream.connection.prefetch(direction, &self.pool);
@@ -220,6 +256,36 @@ impl ScannedFlows {
             if let Some(record) = self.table.record_mut(number) {
                 record.state = u16::from(is_kept);
             }
+        }
+    }
+
+    /// What a gateway is told of packet `i`, by the verdict of its flow behind it, and if it passes by
+    /// itself, why.
+    pub(super) fn report(
+        &self,
+        i: usize,
+        texts: &Texts,
+        verdict: &Verdict,
+        alone_for: Option<PassReason>,
+    ) -> Scanned {
+        let PacketFlow { number, counted, generation, .. } = self.of_packets[i];
+        // The flow ended behind the packet, so that the number is no flow's, or another's.
+        let is_over = self.ended_suspect.contains(i) || counted != number;
+        let (reason, is_alone) = match alone_for {
+            _ if !verdict.is_clean() => (verdict.reason, false),
+            Some(reason) if !is_over => (reason, true),
+            _ if is_over => (PassReason::ENDED, false),
+            _ => (PassReason::CLEAN, false),
+        };
+        let is_clean = reason == PassReason::CLEAN || is_alone;
+        Scanned {
+            flow: counted,
+            generation,
+            payload: texts.payload_len.unwrap_or(0).min(u16::MAX.into()) as u16,
+            reason: reason.number(),
+            is_alone,
+            waits: texts.lacks,
+            ends_clean: is_clean && texts.closes && !texts.lacks,
         }
     }
 

@@ -11,8 +11,10 @@
 //! not TCP or UDP is the whole packet. No packet is changed, held or dropped.
 
 mod compiled;
+mod counts;
 mod flows;
 mod parts;
+mod reasons;
 mod rules;
 mod select;
 mod texts;
@@ -20,11 +22,12 @@ mod texts;
 use std::sync::Arc;
 
 use forebay_packet::decode::DecodeOutcome;
-use forebay_packet::{BATCH, Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD};
+use forebay_packet::{BATCH, Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD, Scanned};
 use forebay_scan::reassembly::{Segment, Uncertainty};
 use forebay_scan::{Match, Matches, Scratch, StreamState, prefetch_all};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
+pub use reasons::PassReason;
 pub use rules::{Passed, RuleHits, ScanRules};
 pub(super) use select::STAGE;
 pub use select::ScanSelection;
@@ -32,13 +35,17 @@ pub use select::ScanSelection;
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use compiled::BatchHits;
+use counts::Counts;
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
 use parts::Parts;
-use rules::{RuleCounts, SYN, Seen, is_inner, opens};
+use rules::{SYN, Seen, is_inner, opens};
 use texts::Texts;
 
 /// Bytes of a payload that are fetched into the cache when its headers are read.
 const PREFETCHED: usize = 256;
+
+/// Bits of a number that tells the flows of a place in a table apart: those above are the table's.
+const GENERATIONS: u32 = 24;
 
 /// The others are fetched so many packets ahead.
 const AHEAD: usize = 2;
@@ -46,26 +53,11 @@ const AHEAD: usize = 2;
 /// What is scanned for, or nothing any more.
 impl Setting for Option<Arc<CompiledScan>> {}
 
-/// Flows and packets by what became of them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    hit_packets: u64,
-    hit_flows: u64,
-    suspect_packets: u64,
-    waiting_packets: u64,
-    doubts: [u64; Uncertainty::ALL.len()],
-    evicted: u64,
-    rules: RuleCounts,
-}
+/// Whether the column `scanned` is written, for stages that ask for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScanReports(pub bool);
 
-impl Counts {
-    /// Counts doubts about flows that have ended.
-    fn add_ended(&mut self, flows: &mut ScannedFlows) {
-        for doubts in flows.ended.drain(..) {
-            doubts.iter().for_each(|cause| self.doubts[cause as usize] += 1);
-        }
-    }
-}
+impl Setting for ScanReports {}
 
 /// What a stage has while it scans.
 struct Scanning {
@@ -94,6 +86,9 @@ pub trait ScanObserver: Send {
 /// Scans the payloads of packets, and marks those of suspect flows.
 pub struct Scan {
     observer: Option<Box<dyn ScanObserver>>,
+    reports: bool,
+    /// Tables of flows that were made.
+    tables: u32,
     /// What it gets: matches, and the bytes of each packet that were scanned.
     found: Vec<Match>,
     scanned_bytes: Vec<usize>,
@@ -111,6 +106,8 @@ impl Scan {
     pub fn optional(compiled: Option<Arc<CompiledScan>>, secret: HashKey) -> Self {
         let mut scan = Self {
             observer: None,
+            reports: false,
+            tables: 0,
             found: Vec::new(),
             scanned_bytes: Vec::new(),
             secret,
@@ -127,6 +124,12 @@ impl Scan {
     #[must_use]
     pub fn observed(self, observer: Box<dyn ScanObserver>) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The same, which writes the column `scanned`.
+    #[must_use]
+    pub fn reporting(self, ScanReports(reports): ScanReports) -> Self {
+        Self { reports, ..self }
     }
 
     fn set(&mut self, compiled: Option<Arc<CompiledScan>>) {
@@ -151,7 +154,9 @@ impl Scan {
                 return;
             }
         }
-        let flows = ScannedFlows::new(compiled.options(), &self.secret);
+        self.tables += 1;
+        let generation = self.tables << GENERATIONS;
+        let flows = ScannedFlows::new(compiled.options(), &self.secret, generation);
         self.scanning = Some(Scanning::new(compiled, flows, 1));
     }
 }
@@ -173,13 +178,16 @@ impl Scanning {
     }
 
     /// Marks the suspect packets of a batch.
-    fn scan(&mut self, batch: &mut Batch, counts: &mut Counts) {
+    fn scan(&mut self, batch: &mut Batch, counts: &mut Counts, reports: bool) {
         self.decode(batch);
-        self.flows.find(batch, self.edition);
+        self.flows.find(batch, self.edition, reports);
         self.matches.clear();
         self.stream_matches.clear();
         self.scan_blocks(batch);
         self.scan_segments(batch);
+        let reported = if reports { batch.len() } else { 0 };
+        batch.scanned.clear();
+        batch.scanned.resize(reported, Scanned::NOTHING);
         self.judge(batch, counts);
         self.flows.forget_ended();
         counts.add_ended(&mut self.flows);
@@ -315,6 +323,8 @@ impl Scanning {
             });
             texts[i].causes.extend(outcome.uncertain);
             texts[i].waits = connection.has_hole();
+            texts[i].lacks = texts[i].waits || connection.is_waiting();
+            texts[i].closes = connection.is_closed();
             if parts.are_many() {
                 parts.scan(batch, &mut flows.streams, scanner, (scratch, stream_matches));
             }
@@ -336,12 +346,12 @@ impl Scanning {
                 hit |= compiled.is_hit(found.literal);
             }
             counts.hit_packets += u64::from(hit);
-            let PacketFlow { number, direction } = flows.of_packets[i];
+            let PacketFlow { number, direction, .. } = flows.of_packets[i];
             let is_of_flow = number != NO_RECORD;
             let mut alone = Verdict::default();
             let verdict =
                 if is_of_flow { &mut flows.verdicts[number as usize] } else { &mut alone };
-            let mut passes = false;
+            let mut alone_for = None;
             if let Some(rules) = compiled.rules() {
                 verdict.renew(*edition);
                 if direction == 1 && opens(batch.key[i].protocol, batch.tcp_flags[i]) {
@@ -352,26 +362,34 @@ impl Scanning {
                 let texts = &texts[i];
                 let seen = Seen { batch, i, texts, direction, is_of_flow, blocks, streams };
                 if verdict.is_clean() && texts.causes.is_empty() {
-                    passes = rules.judge(&seen, verdict, &mut counts.rules);
+                    alone_for = rules.judge(&seen, verdict, &mut counts.rules);
                 }
                 hit = verdict.evidence.may_match();
             }
             if hit && !verdict.hit {
                 verdict.hit = true;
+                verdict.pass_for(PassReason::LITERAL);
                 counts.hit_flows += u64::from(is_of_flow);
             }
             let new = texts[i].causes.without(verdict.causes);
             if !new.is_empty() {
-                new.iter().for_each(|cause| counts.doubts[cause as usize] += 1);
+                new.iter().for_each(|cause| {
+                    counts.doubts[cause as usize] += 1;
+                    verdict.pass_for(PassReason::doubt(cause));
+                });
                 verdict.causes.extend(new);
             }
-            if passes || !verdict.is_clean() || flows.ended_suspect.contains(i) {
+            let of_flow = *verdict;
+            if alone_for.is_some() || !of_flow.is_clean() || flows.ended_suspect.contains(i) {
                 suspect.insert(i);
             } else if texts[i].waits {
                 suspect.insert(i);
                 counts.waiting_packets += 1;
             }
             flows.keep(number);
+            if !batch.scanned.is_empty() {
+                batch.scanned[i] = flows.report(i, &texts[i], &of_flow, alone_for);
+            }
         }
         hits.publish(compiled);
         counts.suspect_packets += suspect.count() as u64;
@@ -404,7 +422,7 @@ impl Stage for Scan {
         batch.suspect = LiveMask::EMPTY;
         if let Some(scanning) = &mut self.scanning {
             self.scanned = self.begun;
-            scanning.scan(&mut batch, &mut self.counts);
+            scanning.scan(&mut batch, &mut self.counts, self.reports);
             if let Some(observer) = &mut self.observer {
                 let Scanning { texts, matches, stream_matches, .. } = scanning;
                 let streams = stream_matches.as_slice().iter();
@@ -439,53 +457,12 @@ impl Stage for Scan {
         if let Some(compiled) = settings.get::<Option<Arc<CompiledScan>>>() {
             self.set(compiled.clone());
         }
+        if let Some(ScanReports(reports)) = settings.get() {
+            self.reports = *reports;
+        }
     }
 
     fn remarks(&self) -> Remarks {
-        let Counts {
-            hit_packets,
-            hit_flows,
-            suspect_packets,
-            waiting_packets,
-            doubts,
-            evicted,
-            rules,
-        } = self.counts;
-        let evicted = evicted + self.scanning.as_ref().map_or(0, |now| now.flows.evicted);
-        let mut remarks = Remarks::from([
-            ("scan_packets_hit", hit_packets),
-            ("scan_flows_hit", hit_flows),
-            ("scan_packets_suspect", suspect_packets),
-            ("scan_packets_waiting", waiting_packets),
-            ("scan_flows_evicted", evicted),
-            ("scan_flows_trigger", rules.trigger_flows),
-            ("scan_flows_forward", rules.forward_flows),
-            ("scan_packets_forward", rules.forward_packets),
-        ]);
-        for (cause, count) in Uncertainty::ALL.into_iter().zip(doubts) {
-            remarks.add(&Remarks::from([(remark(cause), count)]));
-        }
-        remarks
-    }
-}
-
-/// The name of the remark on flows with a cause of doubt, and on packets of no flow.
-fn remark(cause: Uncertainty) -> &'static str {
-    match cause {
-        Uncertainty::Middle => "scan_doubt_middle",
-        Uncertainty::Overlap => "scan_doubt_overlap",
-        Uncertainty::Unverified => "scan_doubt_unverified",
-        Uncertainty::Gap => "scan_doubt_gap",
-        Uncertainty::Memory => "scan_doubt_memory",
-        Uncertainty::OutOfWindow => "scan_doubt_out_of_window",
-        Uncertainty::Truncated => "scan_doubt_truncated",
-        Uncertainty::Urgent => "scan_doubt_urgent",
-        Uncertainty::Syn => "scan_doubt_syn",
-        Uncertainty::Fin => "scan_doubt_fin",
-        Uncertainty::PastFin => "scan_doubt_past_fin",
-        Uncertainty::Fragment => "scan_doubt_fragment",
-        Uncertainty::Undecoded => "scan_doubt_undecoded",
-        Uncertainty::Reset => "scan_doubt_reset",
-        Uncertainty::Reload => "scan_doubt_reload",
+        self.counts.remarks(self.scanning.as_ref().map_or(0, |now| now.flows.evicted))
     }
 }

@@ -20,6 +20,7 @@ use forebay_scan::{LiteralError, Match};
 
 use super::compiled::MOST_COUNTED;
 use super::flows::Verdict;
+use super::reasons::PassReason;
 use super::texts::Texts;
 
 /// TCP, ICMP and ICMPv6.
@@ -136,14 +137,14 @@ impl ScanRules {
         matches!(self.literals.owners(literal).first(), Some(Owner::Rule(_)))
     }
 
-    /// Takes a packet into the verdict of its flow, which is not suspect yet. Returns whether the
-    /// packet passes by itself.
+    /// Takes a packet into the verdict of its flow, which is not suspect yet. Returns why the packet
+    /// passes by itself, if it does. Why the flow passes from now on is noted in the verdict.
     pub(super) fn judge(
         &self,
         seen: &Seen<'_>,
         verdict: &mut Verdict,
         counts: &mut RuleCounts,
-    ) -> bool {
+    ) -> Option<PassReason> {
         let key = &seen.batch.key[seen.i];
         let ends = key.ip_ends(seen.batch.reversed[seen.i]);
         let flow = ends.map(|[a, b]| FlowEnds { protocol: key.protocol, a, b });
@@ -158,12 +159,12 @@ impl ScanRules {
         let evidence = &mut verdict.evidence;
         for (literal, flow, side) in blocks.chain(streams) {
             if let Some(owner) = self.literals.observe(&self.set, flow, side, literal, evidence) {
-                self.count(owner, seen.is_of_flow, counts);
-                return false;
+                verdict.reason = self.count(owner, seen.is_of_flow, counts);
+                return None;
             }
         }
         if self.forward.is_empty() {
-            return false;
+            return None;
         }
         let Some([source, destination]) = ends else {
             return self.pass(self.forward.of_other(), counts);
@@ -186,8 +187,8 @@ impl ScanRules {
         }
         for found in [of_flow, of_packet].into_iter().flatten() {
             if found.whole_flow {
-                self.count(Owner::Rule(found.rule), seen.is_of_flow, counts);
-                return false;
+                verdict.reason = self.count(Owner::Rule(found.rule), seen.is_of_flow, counts);
+                return None;
             }
             passing = passing.or(Some(found.rule));
         }
@@ -206,15 +207,30 @@ impl ScanRules {
     }
 
     /// Counts a packet that passes by itself, if a rule is met.
-    fn pass(&self, rule: Option<u32>, counts: &mut RuleCounts) -> bool {
-        let Some(rule) = rule else { return false };
+    fn pass(&self, rule: Option<u32>, counts: &mut RuleCounts) -> Option<PassReason> {
+        let rule = rule?;
         counts.forward_packets += 1;
         self.counters.packets[rule as usize].fetch_add(1, Ordering::Relaxed);
-        true
+        Some(self.reason(Owner::Rule(rule)))
+    }
+
+    /// Why something passes that a rule or trigger makes suspect.
+    fn reason(&self, owner: Owner) -> PassReason {
+        match owner {
+            Owner::Rule(rule) => match self.class(rule) {
+                Some(Class::AlwaysForward(cause)) => PassReason::forward(cause),
+                Some(Class::Filterable) | None => PassReason::LITERAL,
+            },
+            Owner::Trigger(trigger) => {
+                let trigger = self.literals.triggers().get(trigger as usize);
+                trigger.map_or(PassReason::LITERAL, |found| PassReason::trigger(found.hazard))
+            }
+            Owner::HttpMarker => PassReason::LITERAL,
+        }
     }
 
     /// Counts a flow, or a packet of no flow, by what makes it suspect.
-    fn count(&self, owner: Owner, is_flow: bool, counts: &mut RuleCounts) {
+    fn count(&self, owner: Owner, is_flow: bool, counts: &mut RuleCounts) -> PassReason {
         match owner {
             Owner::Rule(rule) => {
                 let forward = self.class(rule) != Some(Class::Filterable);
@@ -233,6 +249,7 @@ impl ScanRules {
             // Evidence names what waited for the marker.
             Owner::HttpMarker => {}
         }
+        self.reason(owner)
     }
 
     fn class(&self, rule: u32) -> Option<Class> {

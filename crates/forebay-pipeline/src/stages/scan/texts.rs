@@ -13,6 +13,10 @@ pub(super) struct Texts {
     pub(super) causes: Uncertainties,
     /// Bytes before some of the stream are missing.
     pub(super) waits: bool,
+    /// Bytes that were sent have not come so far.
+    pub(super) lacks: bool,
+    /// The connection has certainly ended, with this packet or before.
+    pub(super) closes: bool,
     /// Bytes behind the TCP or UDP header, if that is known.
     pub(super) payload_len: Option<u32>,
     /// The packet is in a tunnel: the text by itself has the headers around it, too.

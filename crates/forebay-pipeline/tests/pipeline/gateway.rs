@@ -1,0 +1,382 @@
+//! The gateway: a flow in which something may be found passes whole and in order, others are
+//! withheld, and every packet is accounted for.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use forebay_packet::random::Random;
+use forebay_packet::{Batch, HashKey};
+use forebay_pipeline::stages::{
+    CompiledScan, Gateway, GatewayMode, GatewayOptions, Scan, ScanMode, ScanOptions, ScanReports,
+    ScannedFlowsOf,
+};
+use forebay_pipeline::{Chain, Settings, StageError};
+use forebay_scan::Engine;
+
+use crate::scan::{acknowledging, compiled, tcp_packet, udp_packet, with_options};
+use crate::support::*;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+const EVIL: &[u8] = b"evil-word";
+
+fn hold() -> GatewayOptions {
+    GatewayOptions { mode: GatewayMode::Hold, ..GatewayOptions::default() }
+}
+
+fn chain_of(scan: &Arc<CompiledScan>, options: GatewayOptions) -> Chain {
+    let flows = ScannedFlowsOf { flows: 1_000, idle: scan.options().idle };
+    Chain::new()
+        .with(Scan::optional(Some(Arc::clone(scan)), HashKey::OFFLINE).reporting(ScanReports(true)))
+        .with(classify())
+        .with(Gateway::new(options))
+        .configured(&Settings::new().with(flows))
+}
+
+fn chain(options: GatewayOptions) -> Chain {
+    chain_of(&compiled(ScanMode::Stream, &[EVIL]), options)
+}
+
+/// Packets with other ports, so that they are of another flow.
+fn of_flow(flow: u16, mut packets: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    for packet in &mut packets {
+        // The port that is not 80 is the client's.
+        let at = if packet[34..36] == 80u16.to_be_bytes() { 36 } else { 34 };
+        packet[at..at + 2].copy_from_slice(&(10_000 + flow).to_be_bytes());
+    }
+    packets
+}
+
+/// A connection, from the SYN to the last acknowledgment; each part of the request is a segment.
+fn connection(request: &[&[u8]], answer: &[u8]) -> Vec<Vec<u8>> {
+    let mut packets = vec![
+        tcp_packet(1, 2, SYN, 100, b""),
+        acknowledging(101, tcp_packet(2, 1, SYN | ACK, 500, b"")),
+        acknowledging(501, tcp_packet(1, 2, ACK, 101, b"")),
+    ];
+    let mut next = 101;
+    for part in request {
+        packets.push(acknowledging(501, tcp_packet(1, 2, ACK, next, part)));
+        next += part.len() as u32;
+    }
+    packets.push(acknowledging(next, tcp_packet(2, 1, ACK, 501, answer)));
+    let end = 501 + answer.len() as u32;
+    packets.push(acknowledging(end, tcp_packet(1, 2, FIN | ACK, next, b"")));
+    packets.push(acknowledging(next + 1, tcp_packet(2, 1, FIN | ACK, end, b"")));
+    packets.push(acknowledging(end + 1, tcp_packet(1, 2, ACK, next + 1, b"")));
+    packets
+}
+
+/// What comes out of a chain of packets that come a microsecond apart, then at its end.
+fn passed(chain: &mut Chain, packets: &[Vec<u8>], of_batch: usize) -> Vec<Vec<u8>> {
+    let timed: Vec<_> = (0..).map(|i| i * 1_000).zip(packets.iter().cloned()).collect();
+    passed_at(chain, &timed, of_batch)
+}
+
+fn passed_at(chain: &mut Chain, timed: &[(u64, Vec<u8>)], of_batch: usize) -> Vec<Vec<u8>> {
+    let out = packets_of(&through(chain, batches(timed, of_batch)));
+    let rows = chain.rows();
+    assert!(rows.iter().all(|row| row.closes() && row.held == 0), "{rows:?}");
+    out
+}
+
+/// What comes out of a chain so far.
+fn pushed(chain: &mut Chain, timed: &[(u64, Vec<u8>)], of_batch: usize) -> Vec<Batch> {
+    let mut out = Vec::new();
+    for batch in batches(timed, of_batch) {
+        let mut keep = |batch| -> Result<(), StageError> {
+            out.push(batch);
+            Ok(())
+        };
+        chain.push(batch, &mut keep).unwrap();
+    }
+    out
+}
+
+fn packets_of(out: &[Batch]) -> Vec<Vec<u8>> {
+    packets(out).into_iter().map(|(_, packet)| packet).collect()
+}
+
+#[test]
+fn a_clean_connection_is_withheld_and_one_with_a_literal_passes_whole() {
+    let clean = of_flow(1, connection(&[b"please"], b"here"));
+    let hit = of_flow(2, connection(&[b"an evil", b"-word"], b"here"));
+    // One after the other, and packet by packet.
+    let after: Vec<_> = clean.iter().chain(&hit).cloned().collect();
+    let mixed = clean.iter().zip(&hit).flat_map(|(a, b)| [a.clone(), b.clone()]);
+    let mut mixed: Vec<_> = mixed.collect();
+    mixed.push(hit[hit.len() - 1].clone());
+    for (packets, of_batch) in [(&after, 1), (&after, 7), (&mixed, 1), (&mixed, 3), (&mixed, 256)] {
+        let mut chain = chain(hold());
+        assert_eq!(passed(&mut chain, packets, of_batch), hit, "{of_batch}");
+        let remarks = chain.remarks();
+        assert_eq!(remarks.get("gateway_withheld_flows"), 1);
+        assert_eq!(remarks.get("gateway_passed_literal"), hit.len() as u64);
+        let bytes: usize = clean.iter().map(Vec::len).sum();
+        assert_eq!(remarks.get("gateway_withheld_bytes"), bytes as u64);
+        let drop = &chain.rows()[2].drops[0];
+        assert_eq!((drop.name, drop.packets), ("withheld", clean.len() as u64));
+    }
+}
+
+#[test]
+fn what_waits_goes_on_with_its_time_its_flow_and_the_mark_before_what_comes() {
+    let packets = connection(&[b"an evil", b"-word"], b"here");
+    let timed: Vec<_> = (0..).map(|i| i * 1_000_000).zip(packets).collect();
+    let mut chain = chain(hold());
+    let out = pushed(&mut chain, &timed, 4);
+    assert_eq!(crate::support::packets(&out), timed);
+    for batch in &out {
+        assert_eq!(batch.live().and(&batch.suspect), batch.live());
+        assert_eq!((batch.key.len(), batch.hash.len()), (batch.len(), batch.len()));
+        assert!(batch.hash.iter().all(|&hash| hash == out[0].hash[0]));
+    }
+}
+
+#[test]
+fn a_connection_without_an_end_passes_when_it_has_waited() {
+    let open = connection(&[b"please"], b"here")[..5].to_vec();
+    let mut timed: Vec<_> = (0..).map(|i| i * 1_000_000).zip(open.clone()).collect();
+    timed.push((61_000_000_000, udp_packet(1, 2, (7, 8), b"later")));
+    let mut long = chain(hold());
+    let out = packets_of(&pushed(&mut long, &timed, 1));
+    assert_eq!(out, open);
+    assert_eq!(long.remarks().get("gateway_passed_wait"), 5);
+    // It has passed for good.
+    let more = acknowledging(501, tcp_packet(1, 2, ACK, 107, b"more"));
+    timed.push((62_000_000_000, more.clone()));
+    let out = passed_at(&mut chain(hold()), &timed, 1);
+    assert_eq!((&out[..5], &out[5]), (&open[..], &more));
+
+    // At the end of a capture nothing comes any more.
+    let at_end = GatewayOptions { clears_at_end: true, ..hold() };
+    assert!(passed(&mut chain(at_end), &open, 2).is_empty());
+    assert_eq!(passed(&mut chain(hold()), &open, 2), open);
+    // But bytes that are missing may be what is looked for.
+    let lacking: Vec<_> = [0, 1, 2, 4].map(|i| open[i].clone()).to_vec();
+    assert_eq!(passed(&mut chain(at_end), &lacking, 1), lacking);
+}
+
+#[test]
+fn datagrams_end_when_the_scanner_forgets_their_flow() {
+    let (question, answer) = (udp_packet(1, 2, (9, 53), b"who"), udp_packet(2, 1, (53, 9), b"me"));
+    let other = udp_packet(1, 3, (9, 53), b"else");
+    let evil = udp_packet(2, 1, (53, 9), EVIL);
+    let second = 1_000_000_000;
+    let at = |times: [u64; 4]| {
+        let packets = [&question, &answer, &other, &evil];
+        times.into_iter().zip(packets.map(Clone::clone)).collect::<Vec<_>>()
+    };
+    // 60 s of silence end the flow: the literal is in another.
+    let out = passed_at(&mut chain(hold()), &at([0, second, 70 * second, 71 * second]), 1);
+    assert_eq!(out, [evil.clone(), other.clone()]);
+    let out = passed_at(&mut chain(hold()), &at([0, second, 2 * second, 59 * second]), 1);
+    assert_eq!(out[..3], [question, answer, evil]);
+}
+
+#[test]
+fn a_flow_that_is_too_long_and_all_that_memory_has_no_room_for_pass() {
+    let big = vec![b'x'; 1_400];
+    let long = of_flow(1, connection(&[&big[..]; 20], b""));
+    let options = GatewayOptions { flow_memory: 10_000, ..hold() };
+    let mut few = chain(options);
+    assert_eq!(passed(&mut few, &long, 5), long);
+    assert_eq!(few.remarks().get("gateway_passed_flow_memory"), long.len() as u64);
+
+    let memory = GatewayOptions { memory: 1 << 20, flow_memory: 1 << 20, ..hold() };
+    let mut small = chain(memory);
+    let flows: Vec<_> = (0..100)
+        .map(|flow| of_flow(flow, connection(&[&big[..]; 20], b"")[..20].to_vec()))
+        .collect();
+    let packets: Vec<_> = flows.iter().flatten().cloned().collect();
+    let timed: Vec<_> = (0..).map(|i| i * 1_000).zip(packets).collect();
+    let out = packets_of(&pushed(&mut small, &timed, 16));
+    // Those that came first, whole.
+    assert!(
+        out.len() >= 60 * 20
+            && out[..]
+                == timed[..out.len()].iter().map(|(_, packet)| packet.clone()).collect::<Vec<_>>()
+                    [..]
+    );
+    let held = small.rows()[2].held;
+    assert_eq!(out.len() as u64 + held, 2_000);
+    assert_eq!(small.remarks().get("gateway_passed_memory"), out.len() as u64);
+    assert!(small.rows()[2].closes());
+}
+
+#[test]
+fn a_connection_that_goes_on_behind_its_end_is_not_lost() {
+    // A reset that its sender takes back: the other side may not have accepted it.
+    let mut packets = connection(&[b"an evil"], b"")[..4].to_vec();
+    packets.push(acknowledging(501, tcp_packet(1, 2, RST | ACK, 108, b"")));
+    packets.push(acknowledging(501, tcp_packet(1, 2, ACK, 108, b"-word")));
+    assert_eq!(passed(&mut chain(hold()), &packets, 2), packets);
+    // A new connection between the same ports is another one.
+    let first = connection(&[b"please"], b"here");
+    let again: Vec<_> = connection(&[EVIL], b"here")
+        .into_iter()
+        .map(|mut packet| {
+            for at in [38, 42] {
+                let number = u32::from_be_bytes(packet[at..at + 4].try_into().unwrap());
+                packet[at..at + 4].copy_from_slice(&(number + 5_000).to_be_bytes());
+            }
+            packet
+        })
+        .collect();
+    let both: Vec<_> = first.iter().chain(&again).cloned().collect();
+    let out = passed(&mut chain(hold()), &both, 3);
+    assert_eq!(out[out.len() - again.len()..], again);
+}
+
+#[test]
+fn the_first_bytes_of_each_direction_pass_with_what_is_before_them() {
+    let options = GatewayOptions { mode: GatewayMode::Prefix, prefix: 10, ..hold() };
+    let packets = connection(&[b"12345678", b"90", b"abc", b"def"], b"answer");
+    let mut chain = chain(options);
+    let out = passed(&mut chain, &packets, 2);
+    // "abc" and "def" wait, and go on with the answer, which has the first bytes of its side.
+    assert_eq!(out, packets[..8]);
+    let remarks = chain.remarks();
+    assert_eq!(remarks.get("gateway_passed_prefix"), 8);
+    assert_eq!(chain.rows()[2].drops[0].packets, packets.len() as u64 - 8);
+}
+
+#[test]
+fn with_annotate_everything_passes_and_is_counted_by_reason() {
+    let clean = of_flow(1, connection(&[b"please"], b"here"));
+    let hit = of_flow(2, connection(&[EVIL], b"here"));
+    let packets: Vec<_> = clean.iter().chain(&hit).cloned().collect();
+    let mut chain = chain(GatewayOptions::default());
+    assert_eq!(passed(&mut chain, &packets, 4), packets);
+    let remarks = chain.remarks();
+    assert_eq!(remarks.get("gateway_passed_clean"), clean.len() as u64 + 3);
+    assert_eq!(remarks.get("gateway_passed_literal"), hit.len() as u64 - 3);
+}
+
+#[test]
+fn settings_change_and_nothing_is_lost() {
+    let open = connection(&[b"please"], b"here")[..5].to_vec();
+    let timed: Vec<_> = (0..).map(|i| i * 1_000).zip(open.clone()).collect();
+    let mut chain = chain(hold());
+    assert!(packets_of(&pushed(&mut chain, &timed[..3], 1)).is_empty());
+    reload(&mut chain, &Settings::new().with(GatewayOptions { memory: 1 << 20, ..hold() }));
+    let out = packets_of(&pushed(&mut chain, &timed[3..], 1));
+    assert_eq!(out, open);
+    assert_eq!(chain.remarks().get("gateway_passed_stop"), 5);
+    // Without anything to scan for, all pass.
+    let other = of_flow(7, open);
+    reload(&mut chain, &Settings::new().with(None::<Arc<CompiledScan>>));
+    assert_eq!(passed(&mut chain, &other, 2), other);
+    assert_eq!(chain.remarks().get("gateway_passed_unscanned"), 5);
+}
+
+/// A flow of the model: its packets, and whether its bytes have the literal.
+struct Modelled {
+    packets: Vec<Vec<u8>>,
+    is_evil: bool,
+}
+
+/// A flow, cut up and disturbed by chance.
+fn modelled(flow: u16, random: &mut Random) -> Modelled {
+    let mut text = vec![b'.'; random.below(60) as usize + EVIL.len()];
+    let is_evil = random.below(3) == 0;
+    if is_evil {
+        let at = random.below((text.len() - EVIL.len() + 1) as u64) as usize;
+        text[at..at + EVIL.len()].copy_from_slice(EVIL);
+    }
+    if random.below(4) == 0 {
+        let mut packets: Vec<_> = (0..=random.below(3))
+            .map(|_| udp_packet(1, 2, (20_000 + flow, 53), b"a question"))
+            .collect();
+        packets.push(udp_packet(2, 1, (53, 20_000 + flow), &text));
+        return Modelled { packets, is_evil };
+    }
+    let mut parts: Vec<&[u8]> = Vec::new();
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        let (part, others) = rest.split_at(rest.len().min(1 + random.below(20) as usize));
+        parts.push(part);
+        rest = others;
+    }
+    let mut packets = of_flow(flow, connection(&parts, b"fine"));
+    let data = 3..3 + parts.len();
+    match random.below(6) {
+        // Out of order, again, missing, without an end, with a reset for an end.
+        0 => packets[data.clone()].reverse(),
+        1 => packets.insert(data.end, packets[data.start].clone()),
+        2 => drop(packets.remove(data.start)),
+        3 => packets.truncate(data.end + 1),
+        4 => {
+            let end = packets.len() - 3;
+            packets.truncate(end);
+            let mut reset = packets[data.end - 1].clone();
+            let last = u32::from_be_bytes(reset[38..42].try_into().unwrap());
+            let next = last + parts.last().map_or(0, |part| part.len() as u32);
+            reset[38..42].copy_from_slice(&next.to_be_bytes());
+            reset[47] = RST | ACK;
+            reset.truncate(54);
+            reset[16..18].copy_from_slice(&40u16.to_be_bytes());
+            packets.push(reset);
+        }
+        _ => {}
+    }
+    Modelled { packets, is_evil }
+}
+
+#[test]
+fn flows_pass_whole_and_in_order_or_not_at_all() {
+    let mut random = Random::new(11);
+    let (mut withheld, mut evil) = (0, 0);
+    for round in 0..60 {
+        let flows: Vec<_> = (0..40).map(|flow| modelled(flow, &mut random)).collect();
+        // Those of a flow in order, the flows by chance.
+        let mut next = vec![0; flows.len()];
+        let (mut timed, mut time) = (Vec::new(), 0u64);
+        let mut open: Vec<usize> = (0..flows.len()).collect();
+        while !open.is_empty() {
+            let place = random.below(open.len() as u64) as usize;
+            let flow = open[place];
+            time += random.below(200_000_000) as u64;
+            timed.push((time, flows[flow].packets[next[flow]].clone()));
+            next[flow] += 1;
+            if next[flow] == flows[flow].packets.len() {
+                open.swap_remove(place);
+            }
+        }
+        let mut options = ScanOptions::new(ScanMode::Stream, Engine::default());
+        options.flows = [1_000, 16][round % 2];
+        let mut gateway = GatewayOptions { clears_at_end: round % 3 == 0, ..hold() };
+        if round % 5 == 0 {
+            (gateway.flow_memory, gateway.wait) = (1_500, 5_000_000_000);
+        }
+        let mut chain = chain_of(&with_options(options, &[EVIL]), gateway);
+        let out = passed_at(&mut chain, &timed, 1 + random.below(60) as usize);
+        let mut by_flow: HashMap<(u8, [u8; 2]), Vec<Vec<u8>>> = HashMap::new();
+        for packet in out {
+            let client = if packet[34] >= 10_000u16.to_be_bytes()[0] { 34 } else { 36 };
+            by_flow
+                .entry((packet[23], [packet[client], packet[client + 1]]))
+                .or_default()
+                .push(packet);
+        }
+        for Modelled { packets, is_evil } in &flows {
+            let name = (packets[0][23], [packets[0][34], packets[0][35]]);
+            let got = by_flow.remove(&name).unwrap_or_default();
+            evil += u32::from(*is_evil);
+            // What comes long behind the end of a connection is of no flow that is known.
+            let is_late = |packet: &Vec<u8>| packet[23] == 6 && packet.len() == 54;
+            if !is_evil && packets.ends_with(&got) && got.len() < 3 && got.iter().all(is_late) {
+                withheld += 1;
+            } else if options.flows == 1_000 {
+                assert_eq!(&got, packets, "round {round}");
+            } else if *is_evil {
+                // Flows that are forgotten before their end may be parted, but none is lost.
+                assert!(!got.is_empty(), "round {round}");
+            }
+        }
+    }
+    assert!(withheld > 300 && evil > 600, "{withheld} {evil}");
+}
