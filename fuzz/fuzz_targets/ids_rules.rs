@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use forebay_scan::rules::{Class, Evidence, FlowEnds, MAX_RULE_LEN, RuleSet, Side};
+use forebay_scan::rules::{Class, Datagram, Evidence, FlowEnds, MAX_RULE_LEN, RuleSet, Side};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
@@ -25,7 +25,9 @@ fuzz_target!(|data: &[u8]| {
         let mut evidence = Evidence::default();
         for protocol in [6, 17] {
             let ends = FlowEnds { protocol, a: end, b: end };
-            literals.observe(&rules, Some(&ends), Side::Either, literal, &mut evidence);
+            let mut datagram = Datagram::new(data);
+            let (ends, datagram) = (Some(&ends), Some(&mut datagram));
+            literals.observe(&rules, ends, Side::Either, literal, datagram, &mut evidence);
         }
         assert!(!literals.owners(literal).is_empty());
     }

@@ -143,7 +143,7 @@ fn a_rule_for_http_waits_for_a_marker() {
     let marker = literals.set().literals().iter().position(|one| *one.bytes == *b"http/1.1");
     let flow = FlowEnds { protocol: 6, a, b };
     let marker = marker.unwrap() as u32;
-    let owner = literals.observe(&rules, Some(&flow), Side::Either, marker, &mut evidence);
+    let owner = literals.observe(&rules, Some(&flow), Side::Either, marker, None, &mut evidence);
     assert_eq!((owner, evidence.may_match()), (Some(Owner::Rule(0)), true));
 }
 

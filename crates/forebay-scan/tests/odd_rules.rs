@@ -29,6 +29,13 @@ fn the_literal_is_one_that_must_be_in_the_stream() {
         ("http", r#"content:"/a/../bcde?fg=% h"; http_uri;"#, "bcde"),
         ("http", r#"http.uri; content:"index.php?option=com_foo";"#, "com_foo"),
         ("http", r#"http.uri; content:"/a%0ab|0a|";"#, "%0a"),
+        ("http", r#"http.uri; content:".aspx|3b 2e|";"#, ".aspx;."),
+        ("udp", r#"content:"|84 00 00|"; content:"|00 00 00|"; within:3;"#, r"\x84\x00\x00"),
+        (
+            "udp",
+            r#"content:"|01 00 00 01 00 00 00 00 00 00|"; content:"|02|in|00|";"#,
+            r"\x02in\x00",
+        ),
         ("http", r#"content:"User-Agent|3a 20|evilthing|0d 0a|"; http_header;"#, "evilthing"),
         ("http", r#"http.header; content:"one, another";"#, "another"),
         (
@@ -134,6 +141,29 @@ fn short_values_are_looked_for_with_what_is_before_them() {
         assert!(found.iter().any(|literal| literal == expected), "{expected}: {found:?}");
     }
     assert!(found.iter().all(|literal| literal != "["), "{found:?}");
+}
+
+#[test]
+fn short_values_of_a_header_are_looked_for_with_what_is_before_them() {
+    let of = |options: &str| literals(&rule("http any any -> any any", options));
+    for placed in ["depth:1;", "depth:1; offset:0;", "depth:1; isdataat:!1,relative;"] {
+        let found = of(&format!(r#"content:"x"; http_user_agent; {placed}"#));
+        assert!(found.iter().any(|literal| literal == ": x"), "{placed} {found:?}");
+        assert!(found.iter().all(|literal| literal.len() > 1), "{placed} {found:?}");
+    }
+    // Elsewhere in a value, or in lines of headers, nothing is known of what is before.
+    for placed in
+        ["", "depth:2;", "depth:1; offset:1;", "offset:1; depth:1;", "distance:0; depth:1;"]
+    {
+        assert_eq!(of(&format!(r#"content:"x"; http_user_agent; {placed}"#)), ["x"], "{placed}");
+    }
+    assert_eq!(of(r#"content:"x"; http_header; depth:1;"#), ["x"]);
+    // The end of a header's name has the colon behind it, perhaps after blanks.
+    let found = of(r#"content:"Q|3a|"; http_header;"#);
+    for expected in ["Q:", "Q ", r"Q\t"] {
+        assert!(found.iter().any(|literal| literal == expected), "{found:?}");
+    }
+    assert!(found.iter().all(|literal| literal != "Q"), "{found:?}");
 }
 
 #[test]

@@ -47,8 +47,10 @@ pub enum Form {
     Uri,
     /// The host of a request: of its URI, decoded, or of a header; in lower case.
     Host,
-    /// Header lines, or the value of one: unfolded, trimmed, repeated ones joined by `, `.
+    /// Header lines: unfolded, trimmed, repeated ones joined by `, `.
     Headers,
+    /// The value of one header, treated as header lines are.
+    HeaderValue,
     /// The body of a request: chunks joined, decompressed.
     RequestBody,
     /// The body of a response: chunks joined, decompressed, ranges joined.
@@ -114,25 +116,16 @@ pub fn by_keyword(name: &str) -> Option<(Buffer, Selection)> {
         "http_host" | "http.host" | "http_raw_host" | "http.host.raw" => {
             (F::Host, ToServer, Some(Http))
         }
-        "http_user_agent"
-        | "http.user_agent"
-        | "http_referer"
-        | "http.referer"
-        | "http_accept"
-        | "http.accept"
-        | "http_accept_lang"
-        | "http.accept_lang"
-        | "http_accept_enc"
-        | "http.accept_enc"
-        | "http.request_header"
-        | "http_request_header" => (F::Headers, ToServer, Some(Http)),
-        "http.server" | "http.location" | "http.response_header" | "http_response_header" => {
-            (F::Headers, ToClient, Some(Http))
-        }
-        "http_header" | "http.header" | "http_cookie" | "http.cookie" | "http_connection"
-        | "http.connection" | "http_content_type" | "http.content_type" | "http_content_len"
-        | "http.content_len" | "http_header_names" | "http.header_names" | "http_start"
-        | "http.start" => (F::Headers, Either, Some(Http)),
+        "http_user_agent" | "http.user_agent" | "http_referer" | "http.referer" | "http_accept"
+        | "http.accept" | "http_accept_lang" | "http.accept_lang" | "http_accept_enc"
+        | "http.accept_enc" => (F::HeaderValue, ToServer, Some(Http)),
+        "http.request_header" | "http_request_header" => (F::Headers, ToServer, Some(Http)),
+        "http.server" | "http.location" => (F::HeaderValue, ToClient, Some(Http)),
+        "http.response_header" | "http_response_header" => (F::Headers, ToClient, Some(Http)),
+        "http_connection" | "http.connection" | "http_content_type" | "http.content_type"
+        | "http_content_len" | "http.content_len" => (F::HeaderValue, Either, Some(Http)),
+        "http_header" | "http.header" | "http_cookie" | "http.cookie" | "http_header_names"
+        | "http.header_names" | "http_start" | "http.start" => (F::Headers, Either, Some(Http)),
         "http_client_body" | "http.request_body" => (F::RequestBody, ToServer, Some(Http)),
         "http_server_body" | "http.response_body" => (F::ResponseBody, ToClient, Some(Http)),
         "file_data" | "file.data" => (F::File, Either, None),

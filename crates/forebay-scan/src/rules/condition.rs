@@ -47,6 +47,14 @@ pub struct FieldTest {
     pub negated: bool,
 }
 
+impl FieldTest {
+    /// Whether a value passes the test.
+    #[must_use]
+    pub fn admits(&self, value: u32) -> bool {
+        (self.first <= value && value <= self.last) != self.negated
+    }
+}
+
 /// How the flags of `flags` are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagsComparison {
@@ -187,8 +195,7 @@ impl Condition {
         // Lists of addresses are what takes longest.
         self.flags.iter().all(|test| packet.tcp_flags.is_none_or(|flags| test.admits(flags)))
             && self.fields.iter().all(|test| {
-                packet.fields[test.field as usize]
-                    .is_none_or(|value| (test.first <= value && value <= test.last) != test.negated)
+                packet.fields[test.field as usize].is_none_or(|value| test.admits(value))
             })
             && self.side.is_none_or(|side| side.admits(packet.direction))
             && (self.established.is_none()

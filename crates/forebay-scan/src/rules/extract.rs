@@ -129,7 +129,10 @@ pub fn extract(contents: &[Content], condition: &Condition, features: &Features)
 }
 
 /// Words of ordinary traffic. Bytes of a literal that they cover make it no rarer.
-const COMMON: [&[u8]; 40] = [
+const COMMON: [&[u8]; 42] = [
+    // The counts of a query or answer of DNS.
+    b"\x00\x01\x00\x00\x00\x00\x00\x00",
+    b"\x01\x00\x00\x01",
     b"http/1.",
     b"mozilla/",
     b"user-agent",
@@ -204,5 +207,6 @@ fn rarity(bytes: &[u8], nocase: bool) -> u32 {
                 (false, false) => 2,
             };
     }
-    rarity.max(u32::from(!bytes.is_empty()))
+    // A single byte is in all traffic.
+    if bytes.len() > 1 { rarity.max(1) } else { bytes.len() as u32 }
 }

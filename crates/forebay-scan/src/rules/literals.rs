@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::RuleSet;
 use super::buffers::Side;
+use super::datagram::Datagram;
 use super::header::{Application, Endpoint};
 use super::pieces::Hazards;
 use super::triggers::{self, Trigger};
@@ -161,14 +162,16 @@ impl RuleLiterals {
     /// flow one that may match, if this literal does; where that counts for HTTP only and was found
     /// before, it is what was found first.
     ///
-    /// Without `flow`, its ends are not known, and may meet every header. `direction` is that of the text. It must be [`Side::Either`] unless the first packet of the
-    /// TCP connection (SYN) was seen; it counts for TCP only.
+    /// Without `flow`, its ends are not known, and may meet every header. `direction` is that of the
+    /// text. It must be [`Side::Either`] unless the first packet of the TCP connection (SYN) was
+    /// seen; it counts for TCP only. `datagram` is the text if it is one.
     pub fn observe(
         &self,
         rules: &RuleSet,
         flow: Option<&FlowEnds>,
         direction: Side,
         literal: u32,
+        mut datagram: Option<&mut Datagram<'_>>,
         evidence: &mut Evidence,
     ) -> Option<Owner> {
         let is_tcp = flow.is_some_and(|flow| flow.protocol == 6);
@@ -187,6 +190,9 @@ impl RuleLiterals {
                     let Some(rule) = rules.rules().get(index as usize) else { continue };
                     let admits = |flow: &FlowEnds| rule.admits_flow(flow.protocol, flow.a, flow.b);
                     if !rule.side.admits(direction) || !flow.is_none_or(admits) {
+                        continue;
+                    }
+                    if datagram.as_mut().is_some_and(|datagram| datagram.excludes(rule)) {
                         continue;
                     }
                     rule.condition.application == Some(Application::Http)

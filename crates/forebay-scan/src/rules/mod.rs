@@ -18,6 +18,7 @@
 pub mod addresses;
 mod buffers;
 mod condition;
+mod datagram;
 mod extract;
 mod forward;
 mod header;
@@ -34,6 +35,7 @@ pub use buffers::{Buffer, Form, Side};
 pub use condition::{
     Applications, Condition, Field, FieldTest, FlagsComparison, FlagsTest, PacketFacts,
 };
+pub use datagram::Datagram;
 pub use extract::{Cause, Class};
 pub use forward::{ForwardTests, Forwarded, MOST_TESTS};
 pub use header::{Application, Endpoint, Header, Protocol, Transport};

@@ -91,7 +91,7 @@ pub fn pieces(
             .collect(),
         Form::Uri => uri(bytes),
         Form::Host => uri(bytes).into_iter().filter(|piece| piece.cost == 0).collect(),
-        Form::Headers => headers(content, rule_side),
+        Form::Headers | Form::HeaderValue => headers(content, rule_side),
         Form::RequestBody => {
             vec![one(bytes, content.nocase, &Hazards { request_body: true, ..http2 })]
         }
@@ -185,28 +185,41 @@ fn headers(content: &Content, rule_side: Side) -> Vec<Piece> {
     let hard = |byte: u8| matches!(byte, b':' | b'\r' | b'\n' | 0);
     let blank = |byte: u8| matches!(byte, b' ' | b'\t');
     let mut pieces = Vec::new();
-    let mut add = |part: &[u8], folding: bool, follows_colon: bool| {
+    let mut add = |part: &[u8], folding: bool, follows_colon: bool, ends_name: bool| {
         if !part.is_empty() {
             let hazards = Hazards { http2: true, folding, ..Hazards::default() };
-            let mut literals = vec![(part.to_vec(), content.nocase)];
-            if follows_colon && part.len() < SHORT_VALUE {
-                literals = after_colon(part, content.nocase);
-            }
+            let is_short = part.len() < SHORT_VALUE;
+            let literals = match (follows_colon, ends_name) {
+                (true, _) if is_short => after_colon(part, content.nocase),
+                (_, true) if is_short => before_colon(part, content.nocase),
+                _ => vec![(part.to_vec(), content.nocase)],
+            };
             pieces.push(Piece { literals, hazards, cost: 0 });
         }
     };
+    let begins_value = content.buffer.form == Form::HeaderValue && content.at_start;
     for (start, end) in runs(&content.bytes, |byte| !hard(byte)) {
         let line = &content.bytes[start..end];
-        let mut follows_colon =
-            start > 0 && content.bytes[start - 1] == b':' && line.first() == Some(&b' ');
-        for part in split_comma(line) {
+        let mut follows_colon = match start {
+            0 => begins_value && !line.first().is_some_and(|&byte| blank(byte)),
+            _ => content.bytes[start - 1] == b':' && line.first() == Some(&b' '),
+        };
+        let ends_name = content.bytes.get(end) == Some(&b':');
+        let parts = split_comma(line);
+        let last = parts.len() - 1;
+        for (index, part) in parts.into_iter().enumerate() {
+            let ends_name = ends_name && index == last;
             if to_server {
+                let ends_name = ends_name && !part.last().is_some_and(|&byte| blank(byte));
                 let part = part.trim_ascii();
-                add(part, part.iter().any(|&byte| blank(byte)), follows_colon);
+                let folding = part.iter().any(|&byte| blank(byte));
+                add(part, folding, follows_colon, ends_name);
             } else {
+                let mut words = split(part, blank).peekable();
                 let mut first = follows_colon;
-                for word in split(part, blank) {
-                    add(word, false, first);
+                while let Some(word) = words.next() {
+                    let is_last = words.peek().is_none() && part.ends_with(word);
+                    add(word, false, first, ends_name && is_last);
                     first = false;
                 }
             }
@@ -226,6 +239,12 @@ fn after_colon(value: &[u8], nocase: bool) -> Vec<(Vec<u8>, bool)> {
     let direct = before.iter().map(|&byte| vec![byte]);
     let spaced = before.iter().chain(b" ").map(|&byte| vec![byte, b' ']);
     direct.chain(spaced).map(|lead| ([&lead[..], value].concat(), nocase)).collect()
+}
+
+/// The short end of a header's name, or of what stands before a colon elsewhere, and what may follow.
+fn before_colon(name: &[u8], nocase: bool) -> Vec<(Vec<u8>, bool)> {
+    let behind = b": \t\x0b\x0c\r\n\0";
+    behind.iter().map(|&byte| ([name, &[byte]].concat(), nocase)).collect()
 }
 
 /// Splits at `, `; neither the comma nor the space is kept.

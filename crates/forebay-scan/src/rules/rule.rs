@@ -3,6 +3,7 @@
 use super::addresses::Variables;
 use super::buffers::{self, Buffer, Selection, Side};
 use super::condition::{self, Condition};
+use super::datagram::Place;
 use super::extract::{self, Class};
 use super::header::{self, Endpoint, Header};
 use super::keywords;
@@ -37,6 +38,8 @@ pub struct Content {
     pub at_end: bool,
     /// Whether `depth`, `offset`, `distance` or `within` restrict its place.
     pub placed: bool,
+    /// Where it must stand, from the start of the buffer.
+    pub(super) place: Place,
 }
 
 /// Options that decide how a rule is classified.
@@ -56,6 +59,8 @@ pub struct Features {
     pub keeps_state: bool,
     /// A test for which a sensor needs more than the headers of a packet.
     pub inspects: bool,
+    /// Bytes that the payload must have (`isdataat`).
+    pub least_payload: u32,
 }
 
 /// A rule.
@@ -253,6 +258,7 @@ impl Parser {
             at_start: false,
             at_end: false,
             placed: false,
+            place: Place::default(),
         });
         // Snort 3: `content:"a",nocase,offset 3`.
         for modifier in after.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
@@ -282,6 +288,7 @@ impl Parser {
             last.placed |= placing;
             last.nocase |= name == "nocase";
             last.at_start |= name == "startswith";
+            last.place.restrict(name, value);
             last.at_end |= name == "endswith";
             last.fast_pattern |= name == "fast_pattern";
         } else if let Some((buffer, selection)) = selected {
@@ -307,6 +314,12 @@ impl Parser {
 
     /// `isdataat:!1,relative` puts the content before it at the end of its buffer.
     fn is_data_at(&mut self, value: &str) {
+        if self.buffer == Buffer::PAYLOAD
+            && let Ok(number) = value.trim().parse::<u32>()
+        {
+            // Bytes are counted from 0, and one must be at that place, or just before it.
+            self.features.least_payload = self.features.least_payload.max(number);
+        }
         let mut words = value.split(',').map(str::trim);
         let none_after = words.next() == Some("!1") && words.any(|word| word == "relative");
         if let Some(last) = self.contents.last_mut()
@@ -327,6 +340,9 @@ impl Parser {
     fn finish(mut self, header: Header) -> Rule {
         for buffer in self.contents.iter().map(|content| content.buffer).collect::<Vec<_>>() {
             self.implied(buffer);
+        }
+        for content in &mut self.contents {
+            content.at_start |= content.place.is_start(content.bytes.len());
         }
         self.features.derived = self
             .contents

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use forebay_scan::rules::{
-    Class, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side, Variables,
+    Class, Datagram, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side, Variables,
 };
 use forebay_scan::{Engine, LiteralSet, Matches, Scanner};
 use reference::Traffic;
@@ -87,8 +87,10 @@ impl Subject {
             self.scanner.scan(&[text], &mut self.scanner.scratch(), &mut matches);
             for found in matches.as_slice() {
                 by_rule |= self.literals.owners(found.literal).contains(&Owner::Rule(0));
-                let ends = Some(&self.ends);
-                self.literals.observe(&self.rules, ends, side, found.literal, &mut evidence);
+                let mut datagram = Datagram::new(text);
+                let datagram = (protocol == 17).then_some(&mut datagram);
+                let (rules, ends, literal) = (&self.rules, Some(&self.ends), found.literal);
+                self.literals.observe(rules, ends, side, literal, datagram, &mut evidence);
             }
         }
         (evidence.may_match(), by_rule)

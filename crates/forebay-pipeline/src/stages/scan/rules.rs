@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use forebay_packet::decode::ip_packet;
 use forebay_packet::{Batch, DecodeOptions, Decoder};
 use forebay_scan::rules::{
-    Cause, Class, Evidence, Field, FlowEnds, ForwardTests, Hazard, Owner, PacketFacts,
+    Cause, Class, Datagram, Evidence, Field, FlowEnds, ForwardTests, Hazard, Owner, PacketFacts,
     RuleLiterals, RuleSet, Side,
 };
 use forebay_scan::{LiteralError, Match};
@@ -23,8 +23,9 @@ use super::flows::Verdict;
 use super::reasons::PassReason;
 use super::texts::Texts;
 
-/// TCP, ICMP and ICMPv6.
+/// TCP, UDP, ICMP and ICMPv6.
 pub(super) const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
@@ -157,8 +158,11 @@ impl ScanRules {
             .iter()
             .map(|found| (found.literal, flow.as_ref(), sides[(found.text & 1) as usize]));
         let evidence = &mut verdict.evidence;
+        let mut payload = seen.datagram().map(Datagram::new);
         for (literal, flow, side) in blocks.chain(streams) {
-            if let Some(owner) = self.literals.observe(&self.set, flow, side, literal, evidence) {
+            let datagram = payload.as_mut();
+            let found = self.literals.observe(&self.set, flow, side, literal, datagram, evidence);
+            if let Some(owner) = found {
                 verdict.reason = self.count(owner, seen.is_of_flow, counts);
                 return None;
             }
@@ -330,7 +334,16 @@ impl ScanRules {
     }
 }
 
-impl Seen<'_> {
+impl<'a> Seen<'a> {
+    /// The payload of a UDP datagram in no tunnel, if all of it is there.
+    fn datagram(&self) -> Option<&'a [u8]> {
+        let is_whole = self.batch.key[self.i].protocol == UDP
+            && !self.texts.is_layered
+            && self.texts.payload_len.is_some();
+        let (start, len) = self.texts.block;
+        is_whole.then(|| &self.batch.packet(self.i)[start as usize..][..len as usize])
+    }
+
     /// Adds what is known of the packet besides its ends.
     fn add_facts(&self, facts: &mut PacketFacts) {
         facts.set(Field::IpProtocol, u32::from(facts.protocol));

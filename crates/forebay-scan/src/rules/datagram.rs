@@ -1,0 +1,147 @@
+//! Tests of a rule that a datagram's payload alone answers: where its contents stand, and how long it is.
+//!
+//! A content in the payload is matched in one packet where there is no stream. So a rule whose
+//! contents are all in the payload cannot fire on a datagram which lacks one of them.
+
+use super::buffers::Buffer;
+use super::condition::Field;
+use super::rule::Rule;
+
+/// What the tests of one datagram may take: bytes of contents compared with bytes of the payload.
+const MOST_WORK: usize = 1 << 20;
+
+/// Where a content must stand, from the start of its buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    offset: usize,
+    depth: Option<usize>,
+    /// It depends on another match, or on a number in the traffic.
+    is_unknown: bool,
+}
+
+/// The payload of a UDP datagram that is neither a fragment nor in a tunnel, all of it.
+#[derive(Debug)]
+pub struct Datagram<'a> {
+    payload: &'a [u8],
+    work: usize,
+}
+
+impl Place {
+    /// Takes a modifier of the content: `offset`, `depth`, `distance` or `within`; of others nothing.
+    pub(super) fn restrict(&mut self, name: &str, value: Option<&[u8]>) {
+        let number = || std::str::from_utf8(value?).ok()?.trim().parse::<usize>().ok();
+        match name {
+            "offset" | "depth" => match (name, number()) {
+                ("offset", Some(offset)) => self.offset = offset,
+                (_, Some(depth)) => self.depth = Some(depth),
+                (_, None) => self.is_unknown = true,
+            },
+            "distance" | "within" => self.is_unknown = true,
+            _ => {}
+        }
+    }
+
+    /// Whether a content of so many bytes must stand at the start.
+    pub(super) fn is_start(&self, len: usize) -> bool {
+        !self.is_unknown && self.offset == 0 && self.depth == Some(len)
+    }
+
+    /// The part of a buffer that it must stand in.
+    fn part<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+        if self.is_unknown {
+            return buffer;
+        }
+        let start = self.offset.min(buffer.len());
+        let end = self.depth.map_or(buffer.len(), |depth| self.offset.saturating_add(depth));
+        &buffer[start..end.clamp(start, buffer.len())]
+    }
+}
+
+impl<'a> Datagram<'a> {
+    /// That with this payload.
+    #[must_use]
+    pub fn new(payload: &'a [u8]) -> Self {
+        Self { payload, work: MOST_WORK }
+    }
+
+    /// Whether a rule cannot fire on the datagram. When the tests of a datagram have taken as much as
+    /// they may, any rule can.
+    pub(super) fn excludes(&mut self, rule: &Rule) -> bool {
+        let len = self.payload.len() as u32;
+        let mut sizes = rule.condition.fields.iter().filter(|test| test.field == Field::PayloadLen);
+        if len < rule.features.least_payload || sizes.any(|test| !test.admits(len)) {
+            return true;
+        }
+        let mut positive = rule.contents.iter().filter(|content| !content.negated);
+        // Others are matched in the state of the application, which more packets may add to.
+        if positive.clone().any(|content| content.derived || content.buffer != Buffer::PAYLOAD) {
+            return false;
+        }
+        positive.any(|content| {
+            let part = content.place.part(self.payload);
+            let Some(rest) = self.work.checked_sub(part.len() * content.bytes.len()) else {
+                return false;
+            };
+            self.work = rest;
+            !part.windows(content.bytes.len()).any(|window| match content.nocase {
+                true => window.eq_ignore_ascii_case(&content.bytes),
+                false => window == content.bytes,
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::RuleSet;
+
+    fn excludes(options: &str, payload: &[u8]) -> bool {
+        let (mut rules, mut errors) = (RuleSet::new(), Vec::new());
+        let text = format!("alert udp any any -> any any ({options} sid:1;)");
+        rules.parse("rules", text.as_bytes(), &mut errors);
+        assert!(errors.is_empty(), "{errors:?}");
+        Datagram::new(payload).excludes(&rules.rules()[0])
+    }
+
+    #[test]
+    fn contents_stand_where_they_must() {
+        for (options, payload, expected) in [
+            (r#"content:"ab";"#, "xxab", false),
+            (r#"content:"ab";"#, "xxAB", true),
+            (r#"content:"ab"; nocase;"#, "xxAB", false),
+            (r#"content:"ab"; depth:2;"#, "abxx", false),
+            (r#"content:"ab"; depth:2;"#, "xabx", true),
+            (r#"content:"ab"; depth:3;"#, "xabx", false),
+            (r#"content:"ab"; startswith;"#, "xabx", false),
+            (r#"content:"ab"; offset:2;"#, "abxab", false),
+            (r#"content:"ab"; offset:4;"#, "abxab", true),
+            (r#"content:"ab"; offset:1; depth:3;"#, "xxabx", false),
+            (r#"content:"ab"; depth:3; offset:1;"#, "xxxab", true),
+            (r#"content:"ab"; offset:99; depth:3;"#, "ab", true),
+            (r#"content:"ab"; content:"cd";"#, "cdab", false),
+            (r#"content:"ab"; content:"cd";"#, "ab", true),
+            (r#"content:"ab"; content:"cd"; distance:3; within:9;"#, "cdab", false),
+            (r#"content:"ab"; byte_extract:1,0,x; content:"cd"; depth:x;"#, "ab   cd", false),
+            (r#"content:"ab"; content:!"cd";"#, "ab", false),
+            (r#"content:"ab"; dsize:>3;"#, "ab", true),
+            (r#"content:"ab"; dsize:>3;"#, "abcd", false),
+            (r#"content:"ab"; isdataat:10;"#, "ab", true),
+            (r#"content:"ab"; isdataat:10;"#, "ab........", false),
+            (r#"content:"ab"; isdataat:10,relative;"#, "ab", false),
+            (r#"content:"ab"; isdataat:!10;"#, "ab", false),
+            (r#"dns_query; content:"ab"; isdataat:10;"#, "xx", false),
+            (r#"content:"ab"; dns_query; content:"cd";"#, "cd", false),
+        ] {
+            assert_eq!(excludes(options, payload.as_bytes()), expected, "{options} {payload}");
+        }
+    }
+
+    #[test]
+    fn tests_of_a_datagram_take_a_bounded_time() {
+        let payload = vec![b'a'; 60_000];
+        let long = "a".repeat(100) + "b";
+        assert!(!excludes(&format!(r#"content:"{long}";"#), &payload));
+        assert!(excludes(&format!(r#"content:"{long}"; depth:4000;"#), &payload));
+    }
+}
