@@ -347,15 +347,16 @@ impl Batch {
         self.interface(i).clock.nanos(self.descriptors().ticks_of(i))
     }
 
-    /// Replaces `nanos` by the time stamps of all packets in nanoseconds since the epoch.
-    pub fn all_nanos(&self, nanos: &mut Vec<i64>) {
+    /// Replaces `nanos` by the time stamps of the packets at `places`, in nanoseconds since the epoch.
+    pub fn nanos_at(&self, places: &[u16], nanos: &mut Vec<i64>) {
         nanos.clear();
+        let places = places.iter().map(|&place| usize::from(place));
         match (self.descriptors().only_interface(), &self.interfaces[..]) {
             (Some(ticks), [first, ..]) => {
                 let clock = first.clock;
-                nanos.extend(ticks.iter().map(|&ticks| clock.nanos(ticks)));
+                nanos.extend(places.map(|i| clock.nanos(ticks[i])));
             }
-            _ => nanos.extend((0..self.len()).map(|i| self.nanos(i))),
+            _ => nanos.extend(places.map(|i| self.nanos(i))),
         }
     }
 

@@ -102,6 +102,17 @@ pub struct Counted<'a> {
     pub resumes: bool,
 }
 
+/// Lists of the live packets of the batch that is counted.
+#[derive(Debug, Default)]
+struct Work {
+    /// Where they are in the batch.
+    places: Vec<u16>,
+    hashes: Vec<u64>,
+    /// The numbers of records that the hashes lead to.
+    ahead: Ahead,
+    times: Vec<i64>,
+}
+
 /// The flows seen. Packets in which no address was found are one record, its `low` 0: what
 /// they have in common is just that.
 #[derive(Debug)]
@@ -111,10 +122,7 @@ pub struct FlowTable {
     secret: Secret,
     options: RecordOptions,
     unrecorded: u64,
-    /// Hashes of the batch that is counted, and the numbers of records they lead to.
-    hashes: Vec<u64>,
-    ahead: Ahead,
-    times: Vec<i64>,
+    work: Work,
     /// The next record that is compared with others for the longest silence.
     next_compared: usize,
     /// The next record that is examined for silence.
@@ -142,9 +150,7 @@ impl FlowTable {
             secret: Secret::new(options.key, options.level),
             options: RecordOptions { flows, ..options },
             unrecorded: 0,
-            hashes: Vec::new(),
-            ahead: Ahead::default(),
-            times: Vec::new(),
+            work: Work::default(),
             next_compared: 0,
             cursor: 0,
             sweep_began: i64::MIN,
@@ -175,22 +181,25 @@ impl FlowTable {
         mut ended: impl FnMut(u32, FlowRecord),
     ) {
         assert_eq!(batch.key.len(), batch.len(), "a batch with keys");
-        let mut hashes = std::mem::take(&mut self.hashes);
-        let mut ahead = std::mem::take(&mut self.ahead);
-        let mut times = std::mem::take(&mut self.times);
-        hash_flows(&self.secret, &batch.key, &mut hashes);
-        ahead.begin(batch.len());
-        batch.all_nanos(&mut times);
+        let mut work = std::mem::take(&mut self.work);
+        let Work { places, hashes, ahead, times } = &mut work;
+        // Packets that are not live take no time.
+        places.clear();
+        places.extend(batch.live().iter().take_while(|&i| i < batch.len()).map(|i| i as u16));
+        let keys = places.iter().map(|&place| &batch.key[usize::from(place)]);
+        hash_flows(&self.secret, keys, hashes);
+        ahead.begin(places.len());
+        batch.nanos_at(places, times);
         // Of one length, so that a packet's number is compared with it once.
         let packets = batch.len();
-        let (keys, hashes_now) = (&batch.key[..packets], &hashes[..packets]);
-        let (reversed, wire_lens) = (&batch.reversed[..packets], &batch.wire_lens()[..packets]);
-        let times_now = &times[..packets];
+        let (keys, reversed) = (&batch.key[..packets], &batch.reversed[..packets]);
+        let wire_lens = &batch.wire_lens()[..packets];
         let mut now = None;
-        for i in batch.live().iter().take_while(|&i| i < packets) {
-            let guess = ahead.number(i, hashes_now, &self.index, &self.records);
+        for (at, ((&i, &hash), &nanos)) in places.iter().zip(&*hashes).zip(&*times).enumerate() {
+            let i = usize::from(i);
+            let guess = ahead.number(at, hashes, &self.index, &self.records);
             let packet = Packet {
-                nanos: times_now[i],
+                nanos,
                 wire_len: wire_lens[i],
                 reversed: reversed[i],
                 tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or(0),
@@ -205,7 +214,7 @@ impl FlowTable {
                     opaque = FlowKey { low: 0, ..*key };
                     (&opaque, hash_flow(&self.secret, &opaque), NONE)
                 }
-                _ => (key, hashes_now[i], guess),
+                _ => (key, hash, guess),
             };
             let counted = self.packet(key, hash, guess, &packet, &mut ended);
             each(i, counted);
@@ -214,7 +223,7 @@ impl FlowTable {
             self.now = Some(now);
             self.sweep(now, SWEPT_PER_PACKET * batch.len(), &mut ended);
         }
-        (self.hashes, self.ahead, self.times) = (hashes, ahead, times);
+        self.work = work;
     }
 
     /// Gives back the memory by which flows are found: all packets are counted. What is still

@@ -19,7 +19,11 @@ pub(crate) fn hash_flow(secret: &Secret, key: &FlowKey) -> u64 {
 }
 
 /// Replaces `hashes` by the hash of each key.
-pub(crate) fn hash_flows(secret: &Secret, keys: &[FlowKey], hashes: &mut Vec<u64>) {
+pub(crate) fn hash_flows<'a>(
+    secret: &Secret,
+    keys: impl Iterator<Item = &'a FlowKey>,
+    hashes: &mut Vec<u64>,
+) {
     hashes.clear();
     match secret.level {
         #[cfg(target_arch = "x86_64")]
@@ -27,7 +31,7 @@ pub(crate) fn hash_flows(secret: &Secret, keys: &[FlowKey], hashes: &mut Vec<u64
             // SAFETY: a secret has no level that this machine has not.
             unsafe { aes::hash_all(secret, keys, hashes) }
         }
-        _ => hashes.extend(keys.iter().map(|key| key.hash(&secret.key))),
+        _ => hashes.extend(keys.map(|key| key.hash(&secret.key))),
     }
 }
 
@@ -62,8 +66,12 @@ mod aes {
     use super::{FlowKey, Secret, ShortKey};
 
     #[target_feature(enable = "aes")]
-    pub(super) fn hash_all(secret: &Secret, keys: &[FlowKey], hashes: &mut Vec<u64>) {
-        hashes.extend(keys.iter().map(|key| hash(secret, key)));
+    pub(super) fn hash_all<'a>(
+        secret: &Secret,
+        keys: impl Iterator<Item = &'a FlowKey>,
+        hashes: &mut Vec<u64>,
+    ) {
+        hashes.extend(keys.map(|key| hash(secret, key)));
     }
 
     #[target_feature(enable = "aes")]
