@@ -19,8 +19,14 @@ pub const BLOCK_BYTES: usize = BLOCK + size_of::<Head>();
 /// No block.
 pub(super) const NONE: u32 = u32::MAX;
 
+/// Digests in a cache line, with the numbers that their segments start at.
+const IN_LINE: usize = 5;
+
+/// Cache lines of a history.
+const LINES: usize = 13;
+
 /// Digests of a history.
-pub(super) const DIGESTS: usize = 64;
+pub(super) const DIGESTS: usize = IN_LINE * LINES;
 
 /// Bytes that a history takes.
 pub const HISTORY_BYTES: usize = size_of::<History>();
@@ -121,31 +127,40 @@ impl Blocks {
     }
 }
 
-/// Digests of the last segments that were delivered in one direction, without gaps between them.
-#[derive(Clone, Debug)]
+/// Segments with their digests, in a cache line.
+#[derive(Clone, Debug, Default)]
+#[repr(align(64))]
+struct Line {
+    digests: [u64; IN_LINE],
+    starts: [u32; IN_LINE],
+}
+
+/// Digests of the last segments that were delivered in one direction, without gaps between them, each
+/// at its number modulo [`DIGESTS`]. Whose they are and how many, only their owner has: a segment is
+/// recorded in one cache line.
+#[derive(Clone, Debug, Default)]
 struct History {
-    serial: u64,
-    /// Segments recorded; the last [`DIGESTS`] are kept, each at its number modulo that.
-    recorded: u64,
-    starts: [u32; DIGESTS],
-    digests: [u64; DIGESTS],
+    lines: [Line; LINES],
 }
 
 impl History {
-    fn push(&mut self, start: u32, digest: u64) {
-        let at = (self.recorded % DIGESTS as u64) as usize;
-        (self.starts[at], self.digests[at]) = (start, digest);
-        self.recorded += 1;
+    fn line(&self, number: u8) -> &Line {
+        &self.lines[usize::from(number) % DIGESTS / IN_LINE]
     }
-}
 
-/// How many segments of a direction were recorded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Count {
-    #[default]
-    None,
-    One,
-    More,
+    fn start(&self, number: u8) -> u32 {
+        self.line(number).starts[usize::from(number) % DIGESTS % IN_LINE]
+    }
+
+    fn digest(&self, number: u8) -> u64 {
+        self.line(number).digests[usize::from(number) % DIGESTS % IN_LINE]
+    }
+
+    fn set(&mut self, number: u8, start: u32, digest: u64) {
+        let at = usize::from(number) % DIGESTS;
+        let (line, at) = (&mut self.lines[at / IN_LINE], at % IN_LINE);
+        (line.starts[at], line.digests[at]) = (start, digest);
+    }
 }
 
 /// What is known of the segments that were delivered in one direction, without gaps between them.
@@ -157,13 +172,24 @@ pub(super) struct Delivered {
     /// Of a single segment.
     digest: u64,
     start: u32,
-    count: Count,
+    /// Segments recorded; where they are twice as many as [`DIGESTS`], it has once as many instead.
+    recorded: u8,
 }
+
+const _: () = assert!(2 * DIGESTS <= u8::MAX as usize, "segments recorded");
 
 impl Delivered {
     /// Forgets what was recorded. The memory of a history remains for other segments.
     pub(super) fn clear(&mut self) {
-        self.count = Count::None;
+        self.recorded = 0;
+    }
+
+    /// Counts a segment. Returns the number that it has in a history.
+    fn count(&mut self) -> u8 {
+        let number = self.recorded;
+        self.recorded =
+            if usize::from(number) + 1 == 2 * DIGESTS { DIGESTS as u8 } else { number + 1 };
+        number
     }
 }
 
@@ -185,10 +211,11 @@ pub(super) struct Histories {
 }
 
 impl Histories {
-    /// Where the history with a serial number is, if its memory was not given to another one.
+    /// Where the history with a serial number is, if its memory was not given to another one: that
+    /// has happened when as many have begun since as there are.
     fn find(&self, serial: u64) -> Option<usize> {
-        let index = self.index(serial)?;
-        self.slots.get(index).filter(|slot| slot.serial == serial).map(|_| index)
+        let is_kept = self.serial.wrapping_sub(serial) < self.limit as u64;
+        self.index(serial).filter(|_| is_kept)
     }
 
     /// Where the history with a serial number is or was.
@@ -208,45 +235,45 @@ impl Histories {
             return;
         }
         let digest = self.key.digest(bytes);
-        if delivered.count == Count::None {
-            *delivered = Delivered { count: Count::One, start, digest, ..*delivered };
+        let found = self.find(delivered.serial);
+        if found.is_none() && delivered.recorded > 1 {
+            // The segments before are not known any more.
+            delivered.recorded = 0;
+        }
+        let number = delivered.count();
+        if number == 0 {
+            (delivered.start, delivered.digest) = (start, digest);
             return;
         }
-        let index = self.find(delivered.serial).unwrap_or_else(|| {
-            let index = self.start();
+        let index = found.unwrap_or_else(|| {
+            let index = self.begin();
             delivered.serial = self.serial;
             index
         });
-        let slot = &mut self.slots[index];
-        if delivered.count == Count::One {
-            slot.recorded = 0;
-            slot.push(delivered.start, delivered.digest);
-            delivered.count = Count::More;
+        let history = &mut self.slots[index];
+        if number == 1 {
+            history.set(0, delivered.start, delivered.digest);
         }
-        slot.push(start, digest);
+        history.set(number, start, digest);
     }
 
     /// Starts a history in place of the oldest, and returns where it is.
-    fn start(&mut self) -> usize {
+    fn begin(&mut self) -> usize {
         self.serial += 1;
         let index = ((self.serial - 1) % self.limit as u64) as usize;
         if index == self.slots.len() {
-            let (starts, digests) = ([0; DIGESTS], [0; DIGESTS]);
-            self.slots.push(History { serial: 0, recorded: 0, starts, digests });
+            self.slots.push(History::default());
         }
-        let slot = &mut self.slots[index];
-        (slot.serial, slot.recorded) = (self.serial, 0);
         index
     }
 
     /// Fetches what the next segment is recorded in ahead of its use.
     pub(super) fn prefetch(&self, delivered: &Delivered) {
-        if delivered.count != Count::None
+        if delivered.recorded > 0
             && let Some(index) = self.index(delivered.serial)
             && let Some(slot) = self.slots.get(index)
         {
-            prefetch_all(&slot.serial);
-            prefetch_all(&slot.recorded);
+            prefetch_all(slot.line(delivered.recorded));
         }
     }
 
@@ -259,7 +286,7 @@ impl Histories {
         mut bytes: &[u8],
         end: u32,
     ) -> Comparison {
-        if delivered.count == Count::One {
+        if delivered.recorded == 1 {
             let len = end.wrapping_sub(delivered.start) as usize;
             return match bytes.len() {
                 _ if start != delivered.start => Comparison::Unknown,
@@ -268,28 +295,26 @@ impl Histories {
                 _ => Comparison::Different,
             };
         }
-        if delivered.count == Count::None {
+        if delivered.recorded == 0 {
             return Comparison::Unknown;
         }
         let Some(index) = self.find(delivered.serial) else { return Comparison::Unknown };
         let slot = &self.slots[index];
-        let kept = slot.recorded.saturating_sub(DIGESTS as u64)..slot.recorded;
-        let at = |number: u64| (number % DIGESTS as u64) as usize;
-        let Some(first) = kept.clone().rev().find(|&number| slot.starts[at(number)] == start)
-        else {
+        let kept = delivered.recorded.saturating_sub(DIGESTS as u8)..delivered.recorded;
+        let Some(first) = kept.clone().rev().find(|&number| slot.start(number) == start) else {
             return Comparison::Unknown;
         };
         for number in first..kept.end {
             if bytes.is_empty() {
                 break;
             }
-            let behind = if number + 1 == kept.end { end } else { slot.starts[at(number + 1)] };
-            let len = behind.wrapping_sub(slot.starts[at(number)]) as usize;
+            let behind = if number + 1 == kept.end { end } else { slot.start(number + 1) };
+            let len = behind.wrapping_sub(slot.start(number)) as usize;
             if len > bytes.len() {
                 return Comparison::Unknown;
             }
             let (segment, rest) = bytes.split_at(len);
-            if self.key.digest(segment) != slot.digests[at(number)] {
+            if self.key.digest(segment) != slot.digest(number) {
                 return Comparison::Different;
             }
             bytes = rest;
