@@ -261,7 +261,14 @@ impl Scanner {
     /// out for the next bytes is set later.
     #[inline]
     pub fn append(&self, bytes: &[u8], state: &mut StreamState) {
-        state.append(bytes, self.max_literal_len.saturating_sub(1));
+        state.append(bytes, self.kept());
+    }
+
+    /// The most bytes of a stream that its state keeps: one fewer than the longest literal has.
+    #[inline]
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.max_literal_len.saturating_sub(1)
     }
 
     /// Scans parts of streams together, which takes less time than one after another if they are

@@ -57,6 +57,11 @@ impl StreamState {
         self.again = again;
     }
 
+    /// Begins another stream, in the same memory.
+    pub fn clear(&mut self) {
+        (self.len, self.again) = (0, 0);
+    }
+
     /// Appends bytes of the stream, and keeps of all the last `keep`.
     pub(crate) fn append(&mut self, bytes: &[u8], keep: usize) {
         self.again = ALL;

@@ -64,6 +64,9 @@ impl Verdict {
 pub(super) struct Stream {
     pub connection: Connection,
     pub states: [StreamState; 2],
+    /// For each direction, one more than the index of its last part that is not scanned yet, at most
+    /// `u16::MAX`, or 0.
+    pub pending: [u16; 2],
     /// The number of the literals that the states are of; 0 for none.
     pub edition: u32,
 }

@@ -22,9 +22,9 @@ mod texts;
 use std::sync::Arc;
 
 use forebay_packet::decode::DecodeOutcome;
-use forebay_packet::{BATCH, Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD, Scanned};
-use forebay_scan::reassembly::{Segment, Uncertainty};
-use forebay_scan::{Match, Matches, Scratch, StreamState, prefetch_all};
+use forebay_packet::{Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD, Scanned};
+use forebay_scan::reassembly::{Piece, Segment, Uncertainty};
+use forebay_scan::{Match, Matches, Scratch, prefetch_all};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
 pub use reasons::PassReason;
@@ -37,9 +37,9 @@ use crate::stage::{Outbox, Promises, Setting, Settings, Stage, StageError};
 use compiled::BatchHits;
 use counts::Counts;
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
-use parts::Parts;
+use parts::{Parts, packet_of};
 use rules::{SYN, Seen, is_inner, opens};
-use texts::Texts;
+use texts::{TcpPart, Texts};
 
 /// Bytes of a payload that are fetched into the cache when its headers are read.
 const PREFETCHED: usize = 256;
@@ -64,10 +64,7 @@ struct Scanning {
     compiled: Arc<CompiledScan>,
     decoder: Decoder,
     scratch: Scratch,
-    /// Those in texts by themselves, and those in streams, of which the text is twice the packet
-    /// and the direction.
     matches: Matches,
-    stream_matches: Matches,
     flows: ScannedFlows,
     /// The number of the literals in force, from 1.
     edition: u32,
@@ -169,7 +166,6 @@ impl Scanning {
             hits: BatchHits::new(compiled.literals().len()),
             compiled,
             matches: Matches::new(),
-            stream_matches: Matches::new(),
             flows,
             edition,
             texts: Vec::new(),
@@ -182,9 +178,7 @@ impl Scanning {
         self.decode(batch);
         self.flows.find(batch, self.edition, reports);
         self.matches.clear();
-        self.stream_matches.clear();
-        self.scan_blocks(batch);
-        self.scan_segments(batch);
+        self.scan_texts(batch);
         let reported = if reports { batch.len() } else { 0 };
         batch.scanned.clear();
         batch.scanned.resize(reported, Scanned::NOTHING);
@@ -263,85 +257,79 @@ impl Scanning {
         batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
     }
 
-    /// Scans the texts of packets by themselves.
-    fn scan_blocks(&mut self, batch: &Batch) {
-        let mut texts: [&[u8]; BATCH] = [&[]; BATCH];
-        for i in batch.live().iter() {
-            let (start, len) = self.texts[i].block;
-            texts[i] = &batch.packet(i)[start as usize..][..len as usize];
-        }
-        let scanner = self.compiled.scanner();
-        scanner.scan(&texts[..batch.len()], &mut self.scratch, &mut self.matches);
-    }
-
-    /// Scans parts of streams.
-    fn scan_segments(&mut self, batch: &Batch) {
+    /// Scans the texts of packets, those by themselves and parts of streams.
+    fn scan_texts(&mut self, batch: &Batch) {
         self.flows.prefetch(batch, &self.texts);
         let mut next = batch.live().iter().skip(AHEAD);
-        let Self { compiled, scratch, stream_matches, flows, edition, texts, parts, .. } = self;
-        let scanner = compiled.scanner();
         for i in batch.live().iter() {
             if let Some(next) = next.next()
-                && let Some(part) = texts[next].segment
+                && let Some(part) = self.texts[next].segment
             {
                 // The digest reads all of it.
                 let payload = &batch.packet(next)[part.start as usize..][..part.len as usize];
                 prefetch_all(&payload[payload.len().min(PREFETCHED)..]);
             }
-            let Some(part) = texts[i].segment else { continue };
-            let flow = flows.of_packets[i];
-            let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
-                texts[i].causes.insert(Uncertainty::Memory);
-                continue;
-            };
-            let Stream { connection, states, edition: old } = stream;
-            if old != edition {
-                *old = *edition;
-                *states = Default::default();
-                texts[i].causes.insert(Uncertainty::Reload);
+            let Texts { block, segment, .. } = self.texts[i];
+            if block.1 > 0 {
+                self.parts.add_block(i, block);
             }
-            let packet = batch.packet(i);
-            let segment = Segment {
-                sequence: part.sequence,
-                acknowledgment: part.acknowledgment,
-                flags: batch.tcp_flags[i],
-                payload: &packet[part.start as usize..][..part.len as usize],
-                sent: part.sent,
-            };
-            let direction = usize::from(flow.direction);
-            let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
-                let state = &mut states[piece.direction];
-                if !piece.continues {
-                    *state = StreamState::default();
-                }
-                let text = 2 * i as u32 + piece.direction as u32;
-                parts.add(
-                    (text, flow.number, piece.continues),
-                    (piece.bytes, packet),
-                    (scanner, state),
-                );
-            });
-            texts[i].causes.extend(outcome.uncertain);
-            texts[i].waits = connection.has_hole();
-            texts[i].lacks = texts[i].waits || connection.is_waiting();
-            texts[i].closes = connection.is_closed();
-            if parts.are_many() {
-                parts.scan(batch, &mut flows.streams, scanner, (scratch, stream_matches));
+            if let Some(part) = segment {
+                self.take_segment(batch, i, part);
+            }
+            if self.parts.are_many() {
+                self.scan_parts(batch);
             }
         }
-        parts.scan(batch, &mut flows.streams, scanner, (scratch, stream_matches));
+        self.scan_parts(batch);
+    }
+
+    /// Takes the part of a stream that packet `i` has.
+    fn take_segment(&mut self, batch: &Batch, i: usize, part: TcpPart) {
+        let Self { compiled, flows, edition, texts, parts, .. } = self;
+        let (scanner, texts, flow) = (compiled.scanner(), &mut texts[i], flows.of_packets[i]);
+        let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
+            texts.causes.insert(Uncertainty::Memory);
+            return;
+        };
+        let Stream { connection, states, pending, edition: old } = stream;
+        if old != edition {
+            *old = *edition;
+            *states = Default::default();
+            texts.causes.insert(Uncertainty::Reload);
+        }
+        let segment = Segment {
+            sequence: part.sequence,
+            acknowledgment: part.acknowledgment,
+            flags: batch.tcp_flags[i],
+            payload: &batch.packet(i)[part.start as usize..][..part.len as usize],
+            sent: part.sent,
+        };
+        let direction = usize::from(flow.direction);
+        let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
+            let Piece { direction, bytes, continues } = piece;
+            let stream = (scanner, &*states, &mut *pending);
+            parts.add((i, flow.number, direction, continues), (bytes, batch), stream);
+        });
+        texts.causes.extend(outcome.uncertain);
+        texts.waits = connection.has_hole();
+        texts.lacks = texts.waits || connection.is_waiting();
+        texts.closes = connection.is_closed();
+    }
+
+    fn scan_parts(&mut self, batch: &Batch) {
+        let Self { compiled, scratch, matches, flows, parts, .. } = self;
+        parts.scan(batch, &mut flows.streams, compiled.scanner(), (scratch, matches));
     }
 
     /// Updates the verdicts of the flows, and marks packets by them.
     fn judge(&mut self, batch: &mut Batch, counts: &mut Counts) {
-        let Self { compiled, matches, stream_matches, flows, texts, edition, hits, .. } = self;
-        let (mut blocks, mut streams) = (matches.as_slice(), stream_matches.as_slice());
+        let Self { compiled, matches, flows, texts, edition, hits, .. } = self;
+        let mut matches = matches.as_slice();
         let mut suspect = LiveMask::EMPTY;
         for i in batch.live().iter() {
-            let blocks = first_of(&mut blocks, |text| text == i as u32);
-            let streams = first_of(&mut streams, |text| text / 2 == i as u32);
+            let found = first_of(&mut matches, |text| packet_of(text) == i);
             let mut hit = false;
-            for found in blocks.iter().chain(streams) {
+            for found in found {
                 hits.count(found.literal);
                 hit |= compiled.is_hit(found.literal);
             }
@@ -360,7 +348,7 @@ impl Scanning {
                 }
                 verdict.in_handshake &= batch.tcp_flags[i] & SYN != 0;
                 let texts = &texts[i];
-                let seen = Seen { batch, i, texts, direction, is_of_flow, blocks, streams };
+                let seen = Seen { batch, i, texts, direction, is_of_flow, found };
                 if verdict.is_clean() && texts.causes.is_empty() {
                     alone_for = rules.judge(&seen, verdict, &mut counts.rules);
                 }
@@ -424,11 +412,11 @@ impl Stage for Scan {
             self.scanned = self.begun;
             scanning.scan(&mut batch, &mut self.counts, self.reports);
             if let Some(observer) = &mut self.observer {
-                let Scanning { texts, matches, stream_matches, .. } = scanning;
-                let streams = stream_matches.as_slice().iter();
-                let streams = streams.map(|found| Match { text: found.text / 2, ..*found });
+                let Scanning { texts, matches, .. } = scanning;
+                let found = matches.as_slice().iter();
                 self.found.clear();
-                self.found.extend(matches.as_slice().iter().copied().chain(streams));
+                self.found
+                    .extend(found.map(|one| Match { text: packet_of(one.text) as u32, ..*one }));
                 self.scanned_bytes.clear();
                 self.scanned_bytes.extend(texts.iter().map(Texts::scanned));
                 observer.scanned(&batch, &self.found, &self.scanned_bytes);

@@ -20,6 +20,7 @@ use forebay_scan::{LiteralError, Match};
 
 use super::compiled::MOST_COUNTED;
 use super::flows::Verdict;
+use super::parts::stream_of;
 use super::reasons::PassReason;
 use super::texts::Texts;
 
@@ -96,10 +97,8 @@ pub(super) struct Seen<'a> {
     pub direction: u8,
     /// Whether its flow has a verdict that is kept.
     pub is_of_flow: bool,
-    /// The matches of the text that is scanned by itself, and of streams: the text of these is
-    /// twice the packet and the direction.
-    pub blocks: &'a [Match],
-    pub streams: &'a [Match],
+    /// The matches of its texts.
+    pub found: &'a [Match],
 }
 
 impl ScanRules {
@@ -152,14 +151,14 @@ impl ScanRules {
         let sides =
             if verdict.opened { [Side::ToServer, Side::ToClient] } else { [Side::Either; 2] };
         let of_block = flow.as_ref().filter(|_| !seen.texts.is_layered);
-        let blocks = seen.blocks.iter().map(|found| (found.literal, of_block, Side::Either));
-        let streams = seen
-            .streams
-            .iter()
-            .map(|found| (found.literal, flow.as_ref(), sides[(found.text & 1) as usize]));
         let evidence = &mut verdict.evidence;
         let mut payload = seen.datagram().map(Datagram::new);
-        for (literal, flow, side) in blocks.chain(streams) {
+        for found in seen.found {
+            let (literal, direction) = (found.literal, stream_of(found.text));
+            let (flow, side) = match direction {
+                Some(direction) => (flow.as_ref(), sides[direction]),
+                None => (of_block, Side::Either),
+            };
             let datagram = payload.as_mut();
             let found = self.literals.observe(&self.set, flow, side, literal, datagram, evidence);
             if let Some(owner) = found {
