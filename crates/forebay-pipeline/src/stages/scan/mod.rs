@@ -194,7 +194,7 @@ impl Scanning {
         batch.key.resize(packets, Default::default());
         batch.reversed.resize(packets, false);
         batch.tcp_flags.resize(packets, 0);
-        self.texts.clear();
+        // Those of packets that are not live are of no packet.
         self.texts.resize(packets, Texts::default());
         let is_ethernet = batch.interfaces().iter().all(|one| one.link == LinkType::ETHERNET);
         for i in batch.live().iter() {
@@ -214,6 +214,7 @@ impl Scanning {
         prefetch_all(&carried.payload[..carried.payload.len().min(PREFETCHED)]);
         let missing = batch.wire_len(i).saturating_sub(packet.len() as u32);
         let texts = &mut self.texts[i];
+        *texts = Texts::default();
         texts.take(packet, &carried, missing, options.mode == ScanMode::Stream);
         if self.compiled.rules().is_some() {
             texts.tunnel_depth = options.decode.tunnel_depth;
@@ -418,7 +419,10 @@ impl Stage for Scan {
                 self.found
                     .extend(found.map(|one| Match { text: packet_of(one.text) as u32, ..*one }));
                 self.scanned_bytes.clear();
-                self.scanned_bytes.extend(texts.iter().map(Texts::scanned));
+                self.scanned_bytes.resize(batch.len(), 0);
+                for i in batch.live().iter() {
+                    self.scanned_bytes[i] = texts[i].scanned();
+                }
                 observer.scanned(&batch, &self.found, &self.scanned_bytes);
             }
         }
