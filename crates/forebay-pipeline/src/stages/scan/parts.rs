@@ -19,6 +19,10 @@ const MOST_COPIED: usize = 1 << 18;
 /// Parts after which they are scanned before the end of the batch.
 const MOST_PARTS: usize = 4 * BATCH;
 
+/// The number, from 1, of all parts from this one on: only held segments with holes between them are so
+/// many.
+const MOST_NUMBERED: u16 = u16::MAX;
+
 /// Numbers of texts of a packet: its text by itself, and behind these two those of the directions of
 /// its connection.
 const TEXTS: u32 = 4;
@@ -115,7 +119,7 @@ impl Parts {
                 let is_last = |part: &Part| (part.flow, part.text % 2) == (flow, text % 2);
                 let before = match number {
                     // It may be any behind those that have a number.
-                    u16::MAX => self.parts.iter().rposition(is_last).unwrap_or_default(),
+                    MOST_NUMBERED => self.parts.iter().rposition(is_last).unwrap_or_default(),
                     _ => usize::from(number) - 1,
                 };
                 self.head_behind(before, scanner.kept(), (&states[direction], batch))
@@ -133,7 +137,7 @@ impl Parts {
             }
         };
         self.parts.push(Part { text, flow, head, place });
-        pending[direction] = u16::try_from(self.parts.len()).unwrap_or(u16::MAX);
+        pending[direction] = self.parts.len().min(MOST_NUMBERED.into()) as u16;
     }
 
     /// What a stream has behind part `before`, its last one, of which `keep` bytes count.
