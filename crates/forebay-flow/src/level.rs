@@ -7,7 +7,7 @@ use forebay_packet::Vectors;
 pub enum Level {
     /// Those of every machine.
     Scalar,
-    /// AVX2 and AES.
+    /// AVX2, AES, and the instructions on single bits (BMI1 and BMI2).
     Avx2,
     /// AVX-512 and AES; with VAES where the machine has it.
     Avx512,
@@ -37,6 +37,7 @@ impl Level {
                 Vectors::Avx2.are_here()
                     && is_x86_feature_detected!("aes")
                     && is_x86_feature_detected!("bmi1")
+                    && is_x86_feature_detected!("bmi2")
             }
             Self::Avx512 => {
                 Self::Avx2.is_here()

@@ -53,17 +53,24 @@ pub(crate) fn with_key(bits: u128, key: u128) -> u128 {
     bits & !KEY_MASK | key
 }
 
-/// The state of an entry.
+/// The state in the upper word of an entry.
 #[inline(always)]
-pub(crate) fn state(bits: u128) -> u16 {
-    (bits >> STATE_AT) as u16
+pub(super) fn state(upper: u64) -> u16 {
+    (upper >> (STATE_AT - 64)) as u16
+}
+
+/// The upper word of an entry with another state and epoch.
+#[inline(always)]
+pub(super) fn with_state(upper: u64, state: u16, epoch: u64) -> u64 {
+    let key = upper & (KEY_MASK >> 64) as u64;
+    key | (epoch % AGES) << (AGE_AT - 64) | u64::from(state) << (STATE_AT - 64)
 }
 
 impl Entry {
     pub(crate) fn unpack(bits: u128) -> Option<Self> {
         let key = ShortKey(bits & KEY_MASK);
         let epoch = (bits >> AGE_AT) as u8 % AGES as u8;
-        (bits != 0).then_some(Self { key, state: state(bits), epoch })
+        (bits != 0).then_some(Self { key, state: state((bits >> 64) as u64), epoch })
     }
 
     /// Epochs since the last packet.
@@ -87,14 +94,17 @@ impl Clock {
     /// The entries of idle flows, a bit for each.
     #[inline(always)]
     pub(crate) fn idle(self, bucket: &Bucket) -> u32 {
-        bucket.mask(|bits| (bits >> PRESENT & 1 != 0) & self.is_silent(bits))
+        bucket.mask(|bits| (bits >> PRESENT & 1 != 0) & self.is_silent((bits >> 64) as u64))
     }
 
-    /// Whether the flow of an entry, which is not free, is idle.
+    /// Whether the flow of an entry, which is not free, is idle, by the entry's upper word.
     #[inline(always)]
-    pub(crate) fn is_silent(self, bits: u128) -> bool {
-        let age = (self.epoch as u8).wrapping_sub((bits >> AGE_AT) as u8) % AGES as u8;
-        age >= self.lifetime
+    pub(crate) fn is_silent(self, upper: u64) -> bool {
+        // The age becomes the highest bits. Below those of the epoch all are set, so that the key
+        // takes nothing from it.
+        let now = self.epoch << (AGE_AT - 64) | ((1 << (AGE_AT - 64)) - 1);
+        let highest = u64::BITS - AGES.ilog2();
+        now.wrapping_sub(upper) << (128 - STATE_AT) >= u64::from(self.lifetime) << highest
     }
 
     /// The epoch that a flow gets for a packet now. An earlier one has it end sooner.

@@ -30,6 +30,9 @@ pub(crate) fn advise_huge_pages<T>(memory: &mut [MaybeUninit<T>]) {
     }
 }
 
+/// The place of the upper word among the two of an entry.
+pub(crate) const UPPER: usize = if cfg!(target_endian = "big") { 0 } else { 1 };
+
 /// Values in a mapping of their own, or nowhere if they have no bytes.
 #[derive(Debug)]
 pub(crate) struct Mapped<T> {
@@ -81,11 +84,32 @@ impl Buckets {
         unsafe { slice::from_raw_parts(self.base.as_ptr().cast(), self.count * SLOTS) }
     }
 
+    /// The words of all entries, by their slots. [`UPPER`] is the place of the upper one.
+    #[inline(always)]
+    pub(crate) fn words_mut(&mut self) -> &mut [[u64; 2]] {
+        // SAFETY: as above; the borrow of `self` is the only one.
+        unsafe { slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.count * SLOTS) }
+    }
+
     /// As [`Buckets::entries`].
     #[inline]
     pub(crate) fn entries_mut(&mut self) -> &mut [u128] {
         // SAFETY: likewise; the borrow of `self` is the only one.
         unsafe { slice::from_raw_parts_mut(self.base.as_ptr().cast(), self.count * SLOTS) }
+    }
+}
+
+impl<T> Mapped<T> {
+    /// A value. Values without bytes are not counted.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    #[inline(always)]
+    pub(crate) fn value_mut(&mut self, at: usize) -> &mut T {
+        assert!(size_of::<T>() == 0 || at < self.count, "a value of the mapping");
+        // SAFETY: the place was checked, unless the value has no bytes, and so is anywhere that is
+        // aligned. The borrow of `self` is the only one.
+        unsafe { &mut *self.base.as_ptr().add(at) }
     }
 }
 

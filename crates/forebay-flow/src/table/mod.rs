@@ -18,6 +18,7 @@
 pub(crate) mod bucket;
 mod insert;
 pub(crate) mod kernel;
+mod known;
 mod layout;
 pub(crate) mod memory;
 mod moving;
@@ -28,10 +29,11 @@ mod tests;
 
 use std::mem;
 
-use crate::key::{KEY_MASK, ShortKey};
+use crate::key::ShortKey;
 use bucket::{AGES, Bucket, Clock, Entry, SLOTS};
 use insert::{MAX_SEARCH, Step};
 use kernel::{NONE, STRETCH, SWEPT_TOGETHER, Swept, bits};
+use known::Entries;
 use layout::CellOf;
 pub use layout::{TableKey, TableState, Wide};
 use moving::Moving;
@@ -219,8 +221,8 @@ impl<K: TableKey, S: TableState> Table<K, S> {
             // The buckets of the next keys come from memory while these are compared.
             self.prepare(stretches.peek(), &mut next[0]);
             self.sweep(SWEPT_PER_PACKET * keys.len(), &mut ended);
-            let (keys, slots) = (now[0].of(keys), &mut slots[..keys.len()]);
-            self.stretch(keys, slots, stretch * STRETCH, &mut each, &mut ended);
+            let keys = now[0].of(keys);
+            self.stretch(keys, &mut slots, stretch * STRETCH, &mut each, &mut ended);
             mem::swap(&mut now, &mut next);
         }
         self.prepared = prepared;
@@ -231,13 +233,15 @@ impl<K: TableKey, S: TableState> Table<K, S> {
     fn stretch<T: Into<Stay>>(
         &mut self,
         keys: PreparedKeys<'_, K>,
-        slots: &mut [u32],
+        slots: &mut [u32; STRETCH],
         first: usize,
         each: &mut impl FnMut(usize, &mut S, bool) -> T,
         ended: &mut impl FnMut(Ended<K, S>),
     ) {
         let PreparedKeys { entries, choices, digests, .. } = keys;
-        let missed = kernel::probe_first(self.store.view(), entries, choices, slots);
+        let count = entries.len();
+        let of_keys = &mut slots[..count];
+        let missed = kernel::probe_first(self.store.view(), entries, choices, of_keys);
         let mut known = u64::MAX >> (STRETCH - entries.len()) & !missed;
         // While second buckets come from memory, packets of flows in first ones are done, unless
         // their cells come from memory, too. All packets of a flow are in the same loop.
@@ -247,7 +251,8 @@ impl<K: TableKey, S: TableState> Table<K, S> {
             self.known(known, slots, first, each, ended);
             known = 0;
         }
-        let mut new = kernel::probe_second(self.store.view(), entries, choices, slots, missed);
+        let of_keys = &mut slots[..count];
+        let mut new = kernel::probe_second(self.store.view(), entries, choices, of_keys, missed);
         known |= missed & !new;
         self.store.fetch_states(missed & !new, digests, slots);
         let others = self.store.confirm(keys, known & digests, slots);
@@ -270,14 +275,12 @@ impl<K: TableKey, S: TableState> Table<K, S> {
     fn known<T: Into<Stay>>(
         &mut self,
         which: u64,
-        slots: &[u32],
+        slots: &[u32; STRETCH],
         first: usize,
         each: &mut impl FnMut(usize, &mut S, bool) -> T,
         ended: &mut impl FnMut(Ended<K, S>),
     ) {
-        for i in bits(which) {
-            self.packet(slots[i], first + i, each, ended);
-        }
+        Entries::new(&mut self.store, self.clock).packets(which, slots, first, each, ended);
     }
 
     /// Prepares a stretch of keys, and prefetches first buckets.
@@ -360,7 +363,7 @@ impl<K: TableKey, S: TableState> Table<K, S> {
     ) {
         let slot = may_be_there.then(|| self.store.probe(one)).flatten();
         if let Some(slot) = slot.or_else(|| self.pull(one, ended)) {
-            return self.packet(slot, i, each, ended);
+            return Entries::new(&mut self.store, self.clock).packet(slot, i, each, ended);
         }
         let slot = self.make_place(one.choices, ended) as usize;
         let cell = &mut self.store.cells[slot];
@@ -371,31 +374,6 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         let bits = bucket::pack(one.entry.0, state, self.clock.stamp(stay));
         self.store.buckets.entries_mut()[slot] = bits;
         self.flows += 1;
-    }
-
-    /// A packet of the flow in a slot.
-    #[inline(always)]
-    fn packet<T: Into<Stay>>(
-        &mut self,
-        slot: u32,
-        i: usize,
-        each: &mut impl FnMut(usize, &mut S, bool) -> T,
-        ended: &mut impl FnMut(Ended<K, S>),
-    ) {
-        let (clock, Store { buckets, cells, .. }) = (self.clock, &mut self.store);
-        let (bits, cell) = (&mut buckets.entries_mut()[slot as usize], &mut cells[slot as usize]);
-        let (mut state, is_new) = (bucket::state(*bits), clock.is_silent(*bits));
-        if is_new {
-            let flow = Entry::unpack(*bits);
-            flow.into_iter().for_each(|e| ended(Store::<K, S>::ended(e, cell, Reason::Idle)));
-            (state, cell.state) = (0, S::Beside::default());
-        }
-        let stay = S::change(&mut state, &mut cell.state, |state| each(i, state, is_new)).into();
-        let after = bucket::pack(*bits & KEY_MASK, state, clock.stamp(stay));
-        // A line that does not change is not written back to memory.
-        if after != *bits {
-            *bits = after;
-        }
     }
 
     /// The entry in a slot that [`Table::find`] gives, and its cell.

@@ -110,3 +110,8 @@ pub(super) fn probe_second(
 pub(super) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Option<u32> {
     probe_one_with(view, key, choices, |bucket, key| place(bucket, key))
 }
+
+#[target_feature(enable = "avx2,aes,bmi1,bmi2")]
+pub(super) fn call<R>(function: impl FnOnce() -> R) -> R {
+    function()
+}

@@ -146,6 +146,20 @@ pub(crate) fn probe_second(
     }
 }
 
+/// Calls a function that is compiled for the instructions of the level, too: those on single bits
+/// are of worth to loops over [`bits`].
+#[inline(always)]
+pub(crate) fn compiled_for<R>(level: Level, function: impl FnOnce() -> R) -> R {
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => {
+            // SAFETY: the level is that of a secret, which has none that this machine has not.
+            unsafe { avx2::call(function) }
+        }
+        _ => function(),
+    }
+}
+
 /// Buckets that are swept together.
 pub(crate) const SWEPT_TOGETHER: usize = 16;
 
@@ -316,8 +330,8 @@ fn probe_second_with(
 #[inline(always)]
 pub(crate) fn bits(mut bits: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        let at = bits.trailing_zeros() as usize;
         (bits != 0).then(|| {
+            let at = bits.trailing_zeros() as usize;
             bits &= bits - 1;
             at
         })
