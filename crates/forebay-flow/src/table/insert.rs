@@ -3,10 +3,9 @@
 use std::mem;
 
 use super::bucket::{Entry, SLOTS};
-use super::kernel::{Choices, prefetch};
+use super::kernel::{self, Choices, prefetch};
 use super::store::Store;
 use super::{Ended, Reason, Table, TableKey, TableState};
-use crate::key::KEY_MASK;
 
 /// Buckets that an insertion reads at most. At 95% of the entries, one bucket of twenty has a
 /// free one; that none of so many has is not seen.
@@ -36,6 +35,13 @@ fn is_on_the_way(steps: &[Step], mut last: usize, bucket: usize) -> bool {
     }
 }
 
+/// The first place of those in buckets whose bits are set, [`SLOTS`] for each bucket.
+#[inline]
+fn place_of<const COUNT: usize>(buckets: [u32; COUNT], places: u32) -> (usize, usize) {
+    let first = places.trailing_zeros() as usize;
+    (buckets[first / SLOTS] as usize, first % SLOTS)
+}
+
 impl<K: TableKey, S: TableState> Table<K, S> {
     /// The slot for a flow that is not in the table, of these buckets.
     #[inline]
@@ -44,46 +50,28 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         choices: Choices,
         ended: &mut impl FnMut(Ended<K, S>),
     ) -> u32 {
-        let free = self.free_of(choices);
-        let choices = choices.map(|bucket| bucket as usize);
+        let free = kernel::free_of(self.store.view(), choices);
         self.work.second += u64::from(free.trailing_zeros() as usize >= SLOTS);
-        let (bucket, slot) = match free.trailing_zeros() as usize {
-            slot if free != 0 => (choices[slot / SLOTS], slot % SLOTS),
-            _ => self.make_free(choices, ended),
-        };
+        let (bucket, slot) =
+            if free != 0 { place_of(choices, free) } else { self.make_free(choices, ended) };
         (bucket * SLOTS + slot) as u32
-    }
-
-    /// The free entries of two buckets, a bit for each.
-    #[inline]
-    fn free_of(&self, choices: Choices) -> u32 {
-        let [first, second] = choices.map(|bucket| self.store.buckets[bucket as usize].free());
-        first | second << SLOTS
-    }
-
-    /// Has the buckets fetched into the cache that are searched first for a place for a new flow of
-    /// these buckets, if both are full.
-    #[inline]
-    pub(super) fn fetch_others(&self, choices: Choices) {
-        if self.free_of(choices) == 0 {
-            let [first, _] = choices;
-            for slot in 0..SLOTS {
-                prefetch(&self.store.buckets[self.other(first as usize, slot)]);
-            }
-        }
     }
 
     /// An entry of two full buckets that is made free.
     #[cold]
     fn make_free(
         &mut self,
-        choices: [usize; 2],
+        choices: Choices,
         ended: &mut impl FnMut(Ended<K, S>),
     ) -> (usize, usize) {
-        for bucket in choices {
-            if let Some(slot) = self.free(bucket, ended) {
-                return (bucket, slot);
-            }
+        let idle = kernel::idle_of(self.store.view(), self.clock, choices);
+        if idle != 0 {
+            let place = place_of(choices, idle);
+            self.end(place, Reason::Idle, ended);
+            return place;
+        }
+        if let Some(place) = self.shift_one(choices) {
+            return place;
         }
         self.search(choices, ended).unwrap_or_else(|| {
             self.is_overflowing |= self.flows * 20 < self.entries() * 19;
@@ -94,15 +82,44 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         })
     }
 
+    /// Moves one entry of two full buckets to its other bucket, if any of these has a free entry,
+    /// and returns the place that becomes free. So end most searches.
+    fn shift_one(&mut self, choices: Choices) -> Option<(usize, usize)> {
+        let mut read = choices.len();
+        for bucket in choices {
+            let view = self.store.view();
+            let others = kernel::others(view, bucket);
+            let free = kernel::free_of(view, others);
+            read += others.len();
+            if free != 0 {
+                let slot = free.trailing_zeros() as usize / SLOTS;
+                let place = (bucket as usize, slot);
+                self.move_entry(place, place_of(others, free));
+                self.work.searched += read as u64;
+                self.work.most_searched = self.work.most_searched.max(read);
+                self.work.moved += 1;
+                self.work.most_moved = self.work.most_moved.max(1);
+                return Some(place);
+            }
+        }
+        None
+    }
+
+    fn move_entry(&mut self, from: (usize, usize), to: (usize, usize)) {
+        self.store.buckets[to.0].0[to.1] = self.store.buckets[from.0].0[from.1];
+        let [to, from] = [to, from].map(|(bucket, slot)| bucket * SLOTS + slot);
+        self.store.cells[to] = self.store.cells[from];
+    }
+
     /// A free entry in one of two full buckets, for which others are moved.
     fn search(
         &mut self,
-        choices: [usize; 2],
+        choices: Choices,
         ended: &mut impl FnMut(Ended<K, S>),
     ) -> Option<(usize, usize)> {
         let mut steps = mem::take(&mut self.steps);
         steps.clear();
-        steps.extend(choices.map(|bucket| Step { bucket: bucket as u32, ..Step::default() }));
+        steps.extend(choices.map(|bucket| Step { bucket, ..Step::default() }));
         let place = self.search_from(&mut steps, ended);
         self.steps = steps;
         place
@@ -117,8 +134,8 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         let (mut next, mut read) = (0, steps.len());
         while next < steps.len() {
             let bucket = steps[next].bucket as usize;
-            for slot in 0..SLOTS {
-                let other = self.other(bucket, slot);
+            let others = kernel::others(self.store.view(), bucket as u32);
+            for (slot, other) in others.map(|other| other as usize).into_iter().enumerate() {
                 if steps.len() < MAX_SEARCH && !is_on_the_way(steps, next, other) {
                     prefetch(&self.store.buckets[other]);
                     let (bucket, before, slot) = (other as u32, next as u16, slot as u8);
@@ -148,9 +165,7 @@ impl<K: TableKey, S: TableState> Table<K, S> {
             let Step { before, slot, .. } = steps[step];
             step = before.into();
             let place = (steps[step].bucket as usize, usize::from(slot));
-            self.store.buckets[free.0].0[free.1] = self.store.buckets[place.0].0[place.1];
-            let [to, from] = [free, place].map(|(bucket, slot)| bucket * SLOTS + slot);
-            self.store.cells[to] = self.store.cells[from];
+            self.move_entry(place, free);
             free = place;
             moved += 1;
         }
@@ -174,16 +189,10 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         })
     }
 
-    /// The other bucket of an entry.
-    fn other(&self, bucket: usize, slot: usize) -> usize {
-        let key = self.store.buckets[bucket].0[slot] & KEY_MASK;
-        let [first, second] = self.store.view().choices(key).map(|bucket| bucket as usize);
-        if first == bucket { second } else { first }
-    }
-
     /// The entry with the longest silence in two full buckets.
-    fn longest_silent(&self, choices: [usize; 2]) -> (usize, usize) {
-        let places = choices.into_iter().flat_map(|bucket| (0..SLOTS).map(move |n| (bucket, n)));
+    fn longest_silent(&self, choices: Choices) -> (usize, usize) {
+        let buckets = choices.into_iter().map(|bucket| bucket as usize);
+        let places = buckets.flat_map(|bucket| (0..SLOTS).map(move |n| (bucket, n)));
         let age = |&(bucket, n): &(usize, usize)| {
             Entry::unpack(self.store.buckets[bucket].0[n])
                 .map_or(u8::MAX, |e| e.age(self.clock.epoch))

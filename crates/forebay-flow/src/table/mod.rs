@@ -257,7 +257,6 @@ impl<K: TableKey, S: TableState> Table<K, S> {
         self.store.fetch_states(missed & !new, digests, slots);
         let others = self.store.confirm(keys, known & digests, slots);
         (known, new) = (known & !others, new | others);
-        bits(new).for_each(|i| self.fetch_others(choices[i]));
         self.known(known, slots, first, each, ended);
         // First buckets of new flows, by the last bits of their numbers.
         let mut entered = 0_u64;

@@ -33,13 +33,13 @@ pub(crate) fn hash(round_keys: &[u128; 5], key: u128) -> u64 {
     _mm_cvtsi128_si64(_mm_shuffle_epi32::<LOW_HALVES>(state)) as u64
 }
 
-/// Four keys at a time: on Skylake to Cascade Lake a round takes four cycles, and one can begin in
-/// each.
+/// A function that gives the buckets of four keys.
 #[target_feature(enable = "avx2,aes,bmi1")]
-pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
+#[inline]
+fn numbers(view: View<'_>) -> impl Fn(&[ShortKey; 4]) -> [Choices; 4] {
     let [first, rest @ ..] = view.secret.round_keys.each_ref().map(|key| block(key));
     let count = _mm256_set1_epi64x(view.buckets.len() as i64);
-    let four = |keys: &[ShortKey; 4], choices: &mut [Choices; 4]| {
+    move |keys| {
         let mut states = keys.each_ref().map(|key| _mm_xor_si128(block(&key.0), first));
         for round_key in rest {
             states = states.map(|state| _mm_aesenc_si128(state, round_key));
@@ -49,8 +49,26 @@ pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices])
         let [even, odd] = [products(states[0], states[2]), products(states[1], states[3])];
         let [even, odd] = [even, odd].map(|words| _mm256_castsi256_ps(words));
         let numbers = _mm256_castps_si256(_mm256_shuffle_ps::<HIGH_HALVES>(even, odd));
+        let mut choices = [[0; 2]; 4];
         // SAFETY: 32 bytes are written, to a value of that size.
         unsafe { _mm256_storeu_si256(choices.as_mut_ptr().cast(), numbers) };
+        choices
+    }
+}
+
+/// The buckets of four keys.
+#[target_feature(enable = "avx2,aes,bmi1")]
+pub(super) fn choices_of(view: View<'_>, keys: &[ShortKey; 4]) -> [Choices; 4] {
+    numbers(view)(keys)
+}
+
+/// Four keys at a time: on Skylake to Cascade Lake a round takes four cycles, and one can begin in
+/// each.
+#[target_feature(enable = "avx2,aes,bmi1")]
+pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
+    let numbers = numbers(view);
+    let four = |keys: &[ShortKey; 4], choices: &mut [Choices; 4]| {
+        *choices = numbers(keys);
         for [first, _] in choices {
             prefetch(&view.buckets[*first as usize]);
         }

@@ -135,30 +135,72 @@ pub(super) fn probe_one(view: View<'_>, key: ShortKey, choices: Choices) -> Opti
     probe_one_with(view, key, choices, |bucket, key| place(bucket, key))
 }
 
-/// The high words of four entries.
+/// The high words of a bucket's entries, and of those of four buckets.
 const HIGH_WORDS: __mmask8 = 0b1010_1010;
+const HIGH_WORDS_OF_FOUR: u32 = 0xaaaa_aaaa;
+
+#[target_feature(enable = "avx512f,bmi2")]
+#[inline]
+pub(super) fn free_of<const COUNT: usize>(view: View<'_>, buckets: [u32; COUNT]) -> u32 {
+    let present = _mm512_set1_epi64(1 << (PRESENT - 64));
+    places_of(view, buckets, |entries| _mm512_testn_epi64_mask(entries, present))
+}
+
+#[target_feature(enable = "avx512f,bmi2")]
+pub(super) fn idle_of(view: View<'_>, clock: Clock, buckets: Choices) -> u32 {
+    places_of(view, buckets, idle(clock))
+}
+
+/// The entries of buckets whose high words are so, a bit for each, the first bucket's lowest.
+#[target_feature(enable = "avx512f,bmi2")]
+#[inline]
+fn places_of<const COUNT: usize>(
+    view: View<'_>,
+    buckets: [u32; COUNT],
+    words: impl Fn(__m512i) -> __mmask8,
+) -> u32 {
+    let words = buckets.map(|bucket| {
+        let bucket = &view.buckets[bucket as usize];
+        // SAFETY: 64 bytes are read: the bucket, which is aligned.
+        words(unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) })
+    });
+    let words = words.iter().rev().fold(0, |words, of_one| words << 8 | u32::from(*of_one));
+    _pext_u32(words, HIGH_WORDS_OF_FOUR)
+}
+
+/// A function that gives the high words of the entries of idle flows.
+#[target_feature(enable = "avx512f")]
+#[inline]
+fn idle(clock: Clock) -> impl Fn(__m512i) -> __mmask8 {
+    // None of low words, whose lifetime is longer than any age.
+    let lifetime =
+        _mm512_mask_set1_epi64(_mm512_set1_epi64(i64::MAX), HIGH_WORDS, clock.lifetime.into());
+    let now = _mm512_set1_epi64(clock.epoch as i64);
+    let ages = _mm512_set1_epi64(AGES as i64 - 1);
+    let present = _mm512_set1_epi64(1 << (PRESENT - 64));
+    move |entries| {
+        let epochs = _mm512_srli_epi64::<{ AGE_AT - 64 }>(entries);
+        let age = _mm512_and_si512(_mm512_sub_epi64(now, epochs), ages);
+        let present = _mm512_test_epi64_mask(entries, present);
+        _mm512_mask_cmpge_epi64_mask(present, age, lifetime)
+    }
+}
 
 #[target_feature(enable = "avx512f,popcnt")]
 pub(super) fn take_idle(clock: Clock, buckets: &mut [Bucket], idle: &mut Swept) -> usize {
-    let now = _mm512_set1_epi64(clock.epoch as i64);
-    let lifetime = _mm512_set1_epi64(clock.lifetime.into());
-    let ages = _mm512_set1_epi64(AGES as i64 - 1);
-    let present = _mm512_set1_epi64(1 << (PRESENT - 64));
+    let is_idle = self::idle(clock);
     let mut count = 0;
     for (bucket, slots) in buckets.iter_mut().zip(&mut idle.slots) {
         // SAFETY: 64 bytes are read: the bucket, which is aligned.
         let entries = unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) };
-        let epochs = _mm512_srli_epi64::<{ AGE_AT - 64 }>(entries);
-        let age = _mm512_and_si512(_mm512_sub_epi64(now, epochs), ages);
-        let present = _mm512_test_epi64_mask(entries, present);
-        let old = _mm512_mask_cmpge_epu64_mask(HIGH_WORDS & present, age, lifetime);
+        let old = is_idle(entries);
         let words = old | old >> 1;
         *slots = old;
-        let Some(to) = idle.entries[count..].first_chunk_mut::<4>() else { break };
-        // SAFETY: 64 bytes are written, to values of that size.
+        // SAFETY: 64 bytes are written, to the room of another bucket: of each bucket before, of
+        // which `slots` has fewer than `SWEPT_TOGETHER`, at most `SLOTS` entries were taken.
         unsafe {
             let taken = _mm512_maskz_compress_epi64(words, entries);
-            _mm512_storeu_si512(to.as_mut_ptr().cast(), taken);
+            _mm512_storeu_si512(idle.entries.as_mut_ptr().add(count).cast(), taken);
         }
         // SAFETY: words of the bucket are written, which is aligned.
         unsafe {

@@ -146,6 +146,58 @@ pub(crate) fn probe_second(
     }
 }
 
+/// The free entries of at most four buckets, a bit for each, the first bucket's lowest.
+#[inline]
+pub(crate) fn free_of<const COUNT: usize>(view: View<'_>, buckets: [u32; COUNT]) -> u32 {
+    const { assert!(COUNT <= 4) };
+    match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::free_of(view, buckets) }
+        }
+        _ => places_of(view, buckets, Bucket::free),
+    }
+}
+
+/// The entries of idle flows in two buckets, likewise.
+#[inline]
+pub(crate) fn idle_of(view: View<'_>, clock: Clock, buckets: Choices) -> u32 {
+    match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx512::idle_of(view, clock, buckets) }
+        }
+        _ => places_of(view, buckets, |bucket| clock.idle(bucket)),
+    }
+}
+
+/// The entries of buckets that are so, a bit for each, the first bucket's lowest.
+fn places_of<const COUNT: usize>(
+    view: View<'_>,
+    buckets: [u32; COUNT],
+    are_so: impl Fn(&Bucket) -> u32,
+) -> u32 {
+    let of_each = buckets.iter().map(|bucket| are_so(&view.buckets[*bucket as usize]));
+    of_each.rev().fold(0, |places, these| places << SLOTS | these)
+}
+
+/// The other bucket of each entry of a bucket.
+#[inline]
+pub(crate) fn others(view: View<'_>, bucket: u32) -> [u32; SLOTS] {
+    let keys = view.buckets[bucket as usize].0.map(|bits| ShortKey(bits & KEY_MASK));
+    let choices = match view.secret.level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => {
+            // SAFETY: a secret has no level that this machine has not.
+            unsafe { avx2::choices_of(view, &keys) }
+        }
+        _ => keys.map(|key| view.choices(key.0)),
+    };
+    choices.map(|[first, second]| if first == bucket { second } else { first })
+}
+
 /// Calls a function that is compiled for the instructions of the level, too: those on single bits
 /// are of worth to loops over [`bits`].
 #[inline(always)]
