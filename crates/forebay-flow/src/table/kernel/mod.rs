@@ -18,6 +18,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod flows;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 
