@@ -155,27 +155,31 @@ impl<K: TableKey, S: TableState> Store<K, S> {
             *slot = self.find_one(*key).unwrap_or(NONE);
             return;
         }
-        let mut prepared = [Prepared::default(), Prepared::default()];
-        let [mut now, mut next] = prepared.each_mut();
-        let mut stretches = keys.chunks(STRETCH).peekable();
-        if let Some(keys) = stretches.peek() {
-            now.prepare(self.view(), keys);
+        let mut now = Prepared::default();
+        now.prepare(self.view(), &keys[..keys.len().min(STRETCH)]);
+        if keys.len() <= STRETCH {
+            return self.find_prepared(now.of(keys), slots);
         }
-        let mut slots = slots.chunks_mut(STRETCH);
-        while let (Some(keys), Some(slots)) = (stretches.next(), slots.next()) {
+        let (mut now, mut next) = (&mut now, &mut Prepared::default());
+        let mut stretches = keys.chunks(STRETCH).zip(slots.chunks_mut(STRETCH)).peekable();
+        while let Some((keys, slots)) = stretches.next() {
             // The buckets of the next keys come from memory while these are compared.
-            if let Some(keys) = stretches.peek() {
+            if let Some((keys, _)) = stretches.peek() {
                 next.prepare(self.view(), keys);
             }
-            let keys = now.of(keys);
-            let missed = kernel::probe_first(self.view(), keys.entries, keys.choices, slots);
-            self.fetch_cells(keys.digests & !missed, slots);
-            let absent =
-                kernel::probe_second(self.view(), keys.entries, keys.choices, slots, missed);
-            self.fetch_cells(keys.digests & missed & !absent, slots);
-            self.confirm(keys, keys.digests & !absent, slots);
+            self.find_prepared(now.of(keys), slots);
             mem::swap(&mut now, &mut next);
         }
+    }
+
+    /// As [`Store::find`], of at most [`STRETCH`] keys.
+    #[inline]
+    fn find_prepared(&self, keys: PreparedKeys<'_, K>, slots: &mut [u32]) {
+        let missed = kernel::probe_first(self.view(), keys.entries, keys.choices, slots);
+        self.fetch_cells(keys.digests & !missed, slots);
+        let absent = kernel::probe_second(self.view(), keys.entries, keys.choices, slots, missed);
+        self.fetch_cells(keys.digests & missed & !absent, slots);
+        self.confirm(keys, keys.digests & !absent, slots);
     }
 
     /// Prefetches the cells of those slots whose bits are set.

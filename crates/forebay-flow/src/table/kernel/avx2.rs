@@ -2,7 +2,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{Choices, PLACES, View, prefetch, probe_first_with, probe_one_with, probe_second_with};
+use super::{
+    Choices, PLACES, View, choose_with, probe_first_with, probe_one_with, probe_second_with,
+};
 use crate::key::{KEY_MASK, ShortKey};
 use crate::table::bucket::Bucket;
 
@@ -66,24 +68,7 @@ pub(super) fn choices_of(view: View<'_>, keys: &[ShortKey; 4]) -> [Choices; 4] {
 /// each.
 #[target_feature(enable = "avx2,aes,bmi1")]
 pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
-    let numbers = numbers(view);
-    let four = |keys: &[ShortKey; 4], choices: &mut [Choices; 4]| {
-        *choices = numbers(keys);
-        for [first, _] in choices {
-            prefetch(&view.buckets[*first as usize]);
-        }
-    };
-    let (fours, last) = keys.as_chunks();
-    let (to_fours, to_last) = choices.as_chunks_mut();
-    for (keys, choices) in fours.iter().zip(to_fours) {
-        four(keys, choices);
-    }
-    if !last.is_empty() {
-        let mut padded = ([last[0]; 4], [[0; 2]; 4]);
-        padded.0[..last.len()].copy_from_slice(last);
-        four(&padded.0, &mut padded.1);
-        to_last[..last.len()].copy_from_slice(&padded.1[..last.len()]);
-    }
+    choose_with(view, keys, choices, numbers(view));
 }
 
 /// Where in a bucket a key is.

@@ -2,9 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{
-    Choices, PLACES, STRETCH, Swept, View, bits, prefetch, probe_one_with, probe_second_with,
-};
+use super::{Choices, NONE, PLACES, STRETCH, Swept, View, bits, choose_with, probe_one_with};
 use crate::key::{KEY_MASK, PRESENT, ShortKey};
 use crate::table::bucket::{AGE_AT, AGES, Bucket, Clock, SLOTS};
 
@@ -22,7 +20,7 @@ fn block(bits: &u128) -> __m512i {
 pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices]) {
     let [first, rest @ ..] = view.secret.round_keys.each_ref().map(|key| block(key));
     let count = _mm512_set1_epi64(view.buckets.len() as i64);
-    let four = |keys: &[ShortKey; 4], choices: &mut [Choices; 4]| {
+    choose_with(view, keys, choices, |keys| {
         // SAFETY: 64 bytes are read, from a value of that size: keys are 16 bytes each.
         let keys = unsafe { _mm512_loadu_si512(keys.as_ptr().cast()) };
         let mut state = _mm512_xor_si512(keys, first);
@@ -32,23 +30,11 @@ pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices])
         // Of each word the low half.
         let products = _mm512_mul_epu32(state, count);
         let numbers = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(products));
+        let mut choices = [[0; 2]; 4];
         // SAFETY: 32 bytes are written, to a value of that size.
         unsafe { _mm256_storeu_si256(choices.as_mut_ptr().cast(), numbers) };
-        for [first, _] in choices {
-            prefetch(&view.buckets[*first as usize]);
-        }
-    };
-    let (fours, last) = keys.as_chunks();
-    let (to_fours, to_last) = choices.as_chunks_mut();
-    for (keys, choices) in fours.iter().zip(to_fours) {
-        four(keys, choices);
-    }
-    if !last.is_empty() {
-        let mut padded = ([last[0]; 4], [[0; 2]; 4]);
-        padded.0[..last.len()].copy_from_slice(last);
-        four(&padded.0, &mut padded.1);
-        to_last[..last.len()].copy_from_slice(&padded.1[..last.len()]);
-    }
+        choices
+    });
 }
 
 /// Where in a bucket a key is.
@@ -79,7 +65,7 @@ const PLACES_OF_HALVES: [[u8; 16]; 2] = {
 
 /// First all buckets are compared, and what is equal of each is kept as a byte; from these follow
 /// all places at once, and which keys are not there.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
 pub(super) fn probe_first(
     view: View<'_>,
     keys: &[ShortKey],
@@ -92,6 +78,43 @@ pub(super) fn probe_first(
     for ((words, key), [bucket, _]) in words.iter_mut().zip(keys).zip(choices) {
         *words = equal_words(&view.buckets[*bucket as usize], key.0);
     }
+    let all = u64::MAX.checked_shr((STRETCH - count) as u32).unwrap_or(0);
+    let (places, present) = places_by(&words);
+    // SAFETY: there are as many choices and slots as keys, which was asserted.
+    unsafe { write_slots::<0>(choices, all, places, present, slots) };
+    let missed = all & !present;
+    for i in bits(missed) {
+        view.prefetch(choices[i][1]);
+    }
+    missed
+}
+
+/// As [`probe_first`]; keys that it did not find have the slot [`NONE`] already.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2,popcnt")]
+pub(super) fn probe_second(
+    view: View<'_>,
+    keys: &[ShortKey],
+    choices: &[Choices],
+    slots: &mut [u32],
+    missed: u64,
+) -> u64 {
+    let count = keys.len();
+    assert!(count <= STRETCH && count == choices.len() && count == slots.len());
+    let mut words = [0; STRETCH];
+    for i in bits(missed) {
+        words[i] = equal_words(&view.buckets[choices[i][1] as usize], keys[i].0);
+    }
+    let (places, present) = places_by(&words);
+    // SAFETY: there are as many choices and slots as keys, which was asserted; those whose bits
+    // are set are among them, as `keys` was indexed by each.
+    unsafe { write_slots::<32>(choices, present, places, present, slots) };
+    missed & !present
+}
+
+/// By the equal words of each bucket the places, and a bit for each key that has one.
+#[target_feature(enable = "avx512f,avx512bw")]
+#[inline]
+fn places_by(words: &[u8; STRETCH]) -> (__m512i, u64) {
     // SAFETY: 64 bytes are read, from a value of that size.
     let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
     // A shift of words of two bytes, whose stray bits are at places that are not of interest.
@@ -105,29 +128,42 @@ pub(super) fn probe_first(
     let halves = halves.map(|half| _mm512_and_si512(half, _mm512_set1_epi8(0x0f)));
     let tables = PLACES_OF_HALVES.map(|places| block(&u128::from_le_bytes(places)));
     let of_half = |half: usize| _mm512_shuffle_epi8(tables[half], halves[half]);
-    let places = _mm512_or_si512(of_half(0), of_half(1));
+    (_mm512_or_si512(of_half(0), of_half(1)), present)
+}
+
+/// Writes the slots of the keys whose bits are in `which`: those with these places in their
+/// buckets, and [`NONE`] for keys that are not `present`. A bucket is the first one after a shift
+/// of the choices by 0, and the second by 32. Eight are written at a time: a loop over single ones
+/// would be compiled to one of 32 at a time and up to 32 by themselves at the end.
+///
+/// # Safety
+/// There are as many choices and slots as bits in `which`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+#[inline]
+unsafe fn write_slots<const SHIFT: u32>(
+    choices: &[Choices],
+    which: u64,
+    places: __m512i,
+    present: u64,
+    slots: &mut [u32],
+) {
+    const LANES: usize = 8;
     let mut places_of = [0_u8; STRETCH];
     // SAFETY: 64 bytes are written, to a value of that size.
     unsafe { _mm512_storeu_si512(places_of.as_mut_ptr().cast(), places) };
-    for ((slot, place), [bucket, _]) in slots.iter_mut().zip(places_of).zip(choices) {
-        *slot = bucket * SLOTS as u32 + u32::from(place);
+    let (places, _) = places_of.as_chunks::<LANES>();
+    for (first, places) in (0..slots.len()).step_by(LANES).zip(places) {
+        let [lanes, present] = [which, present].map(|bits| (bits >> first) as u8);
+        // SAFETY: the lanes of the mask are of choices that there are, of eight bytes.
+        let words = unsafe { _mm512_maskz_loadu_epi64(lanes, choices.as_ptr().add(first).cast()) };
+        let buckets = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<SHIFT>(words));
+        let places = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(i64::from_le_bytes(*places)));
+        let numbers = _mm256_slli_epi32::<{ SLOTS.ilog2().cast_signed() }>(buckets);
+        let none = _mm256_set1_epi32(NONE.cast_signed());
+        let numbers = _mm256_mask_add_epi32(none, present, numbers, places);
+        // SAFETY: the lanes of the mask are of slots that there are.
+        unsafe { _mm256_mask_storeu_epi32(slots.as_mut_ptr().add(first).cast(), lanes, numbers) };
     }
-    let missed = !present & u64::MAX.checked_shr((STRETCH - count) as u32).unwrap_or(0);
-    for i in bits(missed) {
-        prefetch(&view.buckets[choices[i][1] as usize]);
-    }
-    missed
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1")]
-pub(super) fn probe_second(
-    view: View<'_>,
-    keys: &[ShortKey],
-    choices: &[Choices],
-    slots: &mut [u32],
-    missed: u64,
-) -> u64 {
-    probe_second_with(view, keys, choices, slots, missed, |bucket, key| place(bucket, key))
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1")]
