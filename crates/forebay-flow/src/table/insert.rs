@@ -85,7 +85,7 @@ impl<K: TableKey, S: TableState> Table<K, S> {
     /// Moves one entry of two full buckets to its other bucket, if any of these has a free entry,
     /// and returns the place that becomes free. So end most searches.
     fn shift_one(&mut self, choices: Choices) -> Option<(usize, usize)> {
-        let mut read = choices.len();
+        let mut read = 0;
         for bucket in choices {
             let view = self.store.view();
             let others = kernel::others(view, bucket);
@@ -102,6 +102,7 @@ impl<K: TableKey, S: TableState> Table<K, S> {
                 return Some(place);
             }
         }
+        self.work.searched += read as u64;
         None
     }
 

@@ -137,7 +137,8 @@ fn places_by(words: &[u8; STRETCH]) -> (__m512i, u64) {
 /// would be compiled to one of 32 at a time and up to 32 by themselves at the end.
 ///
 /// # Safety
-/// There are as many choices and slots as bits in `which`.
+/// There are as many choices as slots, and at least as many as the number of the highest bit in `which`
+/// and one.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 #[inline]
 unsafe fn write_slots<const SHIFT: u32>(
