@@ -43,7 +43,7 @@ pub struct Scanned {
     pub flow: u32,
     /// Tells the flow from others that had its number before.
     pub generation: u32,
-    /// Bytes behind the transport header; of longer ones 65,535.
+    /// Bytes behind the header of TCP or UDP, or all that was scanned; at most 65,535.
     pub payload: u16,
     /// Why the packet must not be withheld, by the scanner's numbering; 0 if it may be.
     pub reason: u8,

@@ -13,6 +13,9 @@ use forebay_pipeline::stages::{
 use forebay_pipeline::{Chain, Settings, StageError};
 use forebay_scan::Engine;
 
+#[path = "../support/gateway_model.rs"]
+mod gateway_model;
+
 use crate::scan::{acknowledging, compiled, tcp_packet, udp_packet, with_options};
 use crate::support::*;
 
@@ -214,6 +217,10 @@ fn a_connection_that_goes_on_behind_its_end_is_not_lost() {
     packets.push(acknowledging(501, tcp_packet(1, 2, RST | ACK, 108, b"")));
     packets.push(acknowledging(501, tcp_packet(1, 2, ACK, 108, b"-word")));
     assert_eq!(passed(&mut chain(hold()), &packets, 2), packets);
+    // Also after some seconds.
+    let timed: Vec<_> = [0, 1, 2, 3, 4, 24].map(|time| time * 1_000_000_000).into_iter().collect();
+    let timed: Vec<_> = timed.into_iter().zip(packets.clone()).collect();
+    assert_eq!(passed_at(&mut chain(hold()), &timed, 2), packets);
     // A new connection between the same ports is another one.
     let first = connection(&[b"please"], b"here");
     let again: Vec<_> = connection(&[EVIL], b"here")
@@ -235,13 +242,53 @@ fn a_connection_that_goes_on_behind_its_end_is_not_lost() {
 fn the_first_bytes_of_each_direction_pass_with_what_is_before_them() {
     let options = GatewayOptions { mode: GatewayMode::Prefix, prefix: 10, ..hold() };
     let packets = connection(&[b"12345678", b"90", b"abc", b"def"], b"answer");
-    let mut chain = chain(options);
-    let out = passed(&mut chain, &packets, 2);
-    // "abc" and "def" wait, and go on with the answer, which has the first bytes of its side.
-    assert_eq!(out, packets[..8]);
-    let remarks = chain.remarks();
-    assert_eq!(remarks.get("gateway_passed_prefix"), 8);
-    assert_eq!(chain.rows()[2].drops[0].packets, packets.len() as u64 - 8);
+    for of_batch in [1, 2, 5, 256] {
+        let mut chain = chain(options);
+        let out = passed(&mut chain, &packets, of_batch);
+        // "abc" and "def" wait, and go on with the answer, which has the first bytes of its side.
+        assert_eq!(out, packets[..8], "{of_batch}");
+        let remarks = chain.remarks();
+        assert_eq!(remarks.get("gateway_passed_prefix"), 8);
+        assert_eq!(chain.rows()[2].drops[0].packets, packets.len() as u64 - 8);
+    }
+}
+
+#[test]
+fn packets_that_pass_alone_stay_before_the_rest_of_their_flow() {
+    let rules = "alert tcp any any -> any any (flags:S; sid:1;)\n\
+                 alert tcp any any -> any any (content:\"evil-word\"; sid:2;)";
+    for (text, hits) in [(&b"evil-word"[..], true), (b"good-word", false)] {
+        let packets = connection(&[b"please", text], b"here");
+        for of_batch in [1, 3, 256] {
+            let mut chain = chain_of(&crate::scan_rules::compiled(rules), hold());
+            let out = passed(&mut chain, &packets, of_batch);
+            let expected = if hits { &packets[..] } else { &packets[..1] };
+            assert_eq!(out, expected, "{of_batch}");
+            assert_eq!(chain.remarks().get("gateway_passed_forward_no_content"), 1);
+        }
+    }
+}
+
+#[test]
+fn another_table_of_the_scanner_parts_no_flow() {
+    let packets = connection(&[b"please", EVIL], b"here");
+    let timed: Vec<_> = (0..).map(|i| i * 1_000).zip(packets.clone()).collect();
+    let mut chain = chain(hold());
+    let mut out = packets_of(&pushed(&mut chain, &timed[..4], 2));
+    let mut options = ScanOptions::new(ScanMode::Stream, Engine::default());
+    options.flows = 77;
+    reload(&mut chain, &Settings::new().with(Some(with_options(options, &[EVIL]))));
+    out.extend(packets_of(&pushed(&mut chain, &timed[4..], 2)));
+    assert_eq!(out, packets);
+}
+
+#[test]
+fn one_packet_from_the_future_ends_no_flow() {
+    let second = 1_000_000_000;
+    let (question, evil) = (udp_packet(1, 2, (9, 53), b"who"), udp_packet(2, 1, (53, 9), EVIL));
+    let other = udp_packet(1, 3, (9, 53), b"else");
+    let timed = [(second, question.clone()), (9_999 * second, other), (2 * second, evil.clone())];
+    assert_eq!(passed_at(&mut chain(hold()), &timed, 3)[..2], [question, evil]);
 }
 
 #[test]
@@ -271,6 +318,16 @@ fn settings_change_and_nothing_is_lost() {
     reload(&mut chain, &Settings::new().with(None::<Arc<CompiledScan>>));
     assert_eq!(passed(&mut chain, &other, 2), other);
     assert_eq!(chain.remarks().get("gateway_passed_unscanned"), 5);
+}
+
+#[test]
+fn packets_of_any_bytes_are_accounted_for_and_flows_with_a_reason_pass_whole() {
+    let mut random = Random::new(5);
+    for _ in 0..600 {
+        let len = 2 + 4 * random.below(300) as usize;
+        let data: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
+        gateway_model::packets_of(&data);
+    }
 }
 
 /// A flow of the model: its packets, and whether its bytes have the literal.

@@ -15,7 +15,7 @@ const SYN: u8 = 2;
 const ACK: u8 = 16;
 
 /// Rules, compiled.
-fn compiled(text: &str) -> Arc<CompiledScan> {
+pub fn compiled(text: &str) -> Arc<CompiledScan> {
     let mut variables = Variables::new();
     variables.set("HOME", "10.0.0.2");
     let (mut rules, mut errors) = (RuleSet::with_variables(variables), Vec::new());

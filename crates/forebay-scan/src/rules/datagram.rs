@@ -5,10 +5,12 @@
 
 use super::buffers::Buffer;
 use super::condition::Field;
-use super::rule::Rule;
+use super::rule::{Content, Rule};
 
-/// What the tests of one datagram may take: bytes of contents compared with bytes of the payload.
-const MOST_WORK: usize = 1 << 20;
+/// What the tests of one datagram may take for each of its bytes, and besides: places that are looked
+/// at, and bytes that are compared there.
+const WORK_OF_BYTE: usize = 64;
+const WORK_BESIDES: usize = 4096;
 
 /// Where a content must stand, from the start of its buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl<'a> Datagram<'a> {
     /// That with this payload.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { payload, work: MOST_WORK }
+        Self { payload, work: WORK_BESIDES + WORK_OF_BYTE * payload.len() }
     }
 
     /// Whether a rule cannot fire on the datagram. When the tests of a datagram have taken as much as
@@ -79,15 +81,23 @@ impl<'a> Datagram<'a> {
         }
         positive.any(|content| {
             let part = content.place.part(self.payload);
-            let Some(rest) = self.work.checked_sub(part.len() * content.bytes.len()) else {
-                return false;
-            };
-            self.work = rest;
-            !part.windows(content.bytes.len()).any(|window| match content.nocase {
-                true => window.eq_ignore_ascii_case(&content.bytes),
-                false => window == content.bytes,
-            })
+            self.has(part, content) == Some(false)
         })
+    }
+
+    /// Whether a part of the payload has a content, if the work that is left suffices to tell.
+    fn has(&mut self, part: &[u8], content: &Content) -> Option<bool> {
+        let (bytes, nocase) = (&content.bytes[..], content.nocase);
+        self.work = self.work.checked_sub(part.len())?;
+        let first = *bytes.first()?;
+        let equal = |a: u8, b: u8| if nocase { a.eq_ignore_ascii_case(&b) } else { a == b };
+        for window in part.windows(bytes.len()).filter(|window| equal(window[0], first)) {
+            self.work = self.work.checked_sub(bytes.len())?;
+            if window.iter().zip(bytes).all(|(&a, &b)| equal(a, b)) {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
 }
 

@@ -92,7 +92,7 @@ fn a_gateway_reads_a_pipe_and_explains_what_passes() {
         (&["gateway"], "--config"),
         (
             &["gateway", "-r", &capture, "-w", &capture, "--literals", &literals],
-            "would replace its input",
+            "is the input, and would be replaced",
         ),
         (
             &["gateway", "-r", &capture, "--explain", "--literals", &literals, "--prefix", "1KiB"],

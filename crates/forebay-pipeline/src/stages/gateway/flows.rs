@@ -20,14 +20,14 @@ pub(super) enum State {
     Cleared,
 }
 
-/// Where a flow with packets that wait is queued.
+/// Where a flow with packets that wait is queued, by the time of the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// Streams, by the time of the first packet that waits.
+    /// Streams.
     Open,
-    /// Flows without streams, by the time of the last packet.
-    Datagrams,
-    /// Streams that have ended clean, by the time of the last packet.
+    /// Flows that end by silence: those without streams, and streams that were reset.
+    Silent,
+    /// Streams that both sides have ended.
     Closed,
 }
 
@@ -41,6 +41,10 @@ pub(super) struct Flow {
     pub is_stream: bool,
     /// Bytes that were sent have not come so far.
     pub waits: bool,
+    /// As the scanner sees it, it has certainly ended.
+    pub ends_clean: bool,
+    /// A reset was among its packets.
+    pub is_reset: bool,
     /// Why it passes.
     pub reason: PassReason,
     pub chain: Chain,
@@ -76,6 +80,8 @@ impl Default for Flow {
             queue: None,
             is_stream: false,
             waits: false,
+            ends_clean: false,
+            is_reset: false,
             reason: PassReason::CLEAN,
             chain: Chain::default(),
             prev: NONE,
@@ -116,9 +122,11 @@ impl Flows {
         &mut self.flows[at]
     }
 
-    /// Has the flow wait in a queue, behind all others, unless it is there and keeps its place.
+    /// Has the flow wait in a queue, behind all others.
     pub(super) fn enqueue(&mut self, number: u32, queue: Queue) {
-        if self.flows[number as usize].queue == Some(queue) && queue == Queue::Open {
+        if self.queues[queue as usize].last == number
+            && self.flows[number as usize].queue == Some(queue)
+        {
             return;
         }
         self.dequeue(number);
@@ -148,7 +156,7 @@ impl Flows {
         }
     }
 
-    /// The flow that has waited longest in a queue.
+    /// The flow of a queue that has been silent for longest.
     pub(super) fn oldest(&self, queue: Queue) -> Option<(u32, &Flow)> {
         let number = self.queues[queue as usize].first;
         self.flows.get(number as usize).map(|flow| (number, flow))
@@ -172,14 +180,13 @@ mod tests {
     fn flows_wait_in_the_order_of_their_queue() {
         let mut flows = Flows::new(8);
         flows.of(5);
-        for queue in [Queue::Open, Queue::Datagrams] {
+        for queue in [Queue::Open, Queue::Silent] {
             for number in [3, 1, 4, 1, 5, 3] {
                 flows.enqueue(number, queue);
             }
             flows.dequeue(4);
             flows.dequeue(4);
-            let expected = if queue == Queue::Open { [3, 1, 5] } else { [1, 5, 3] };
-            assert_eq!(order(&mut flows, queue), expected);
+            assert_eq!(order(&mut flows, queue), [1, 5, 3]);
             assert!(flows.oldest(queue).is_none());
         }
         flows.enqueue(1, Queue::Open);

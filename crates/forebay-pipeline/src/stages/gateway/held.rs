@@ -58,8 +58,13 @@ impl Default for Chain {
 
 impl Chain {
     /// The memory it takes, in bytes.
-    pub(super) fn bytes(&self) -> u64 {
+    fn bytes(&self) -> u64 {
         u64::from(self.blocks) * BLOCK as u64
+    }
+
+    /// The memory it takes with a packet more.
+    pub(super) fn bytes_with(&self, cap_len: usize) -> u64 {
+        self.bytes() + u64::from(self.more(HEADER + cap_len)) * BLOCK as u64
     }
 
     /// The blocks that `bytes` more take.
@@ -106,9 +111,10 @@ impl HeldPackets {
         Self { memory: Vec::new(), most_blocks, next: Vec::new(), free: NONE, free_blocks: 0 }
     }
 
-    /// The most bytes that it takes with memory of `bytes`.
+    /// The most bytes that it takes with memory of `bytes`: twice as much for a moment, when all goes
+    /// on.
     pub(super) fn most_bytes(bytes: usize) -> u64 {
-        (bytes + bytes / BLOCK * size_of::<u32>()) as u64
+        (2 * bytes + bytes / BLOCK * size_of::<u32>()) as u64
     }
 
     /// Whether a packet of so many bytes has room at the end of a chain.
@@ -284,7 +290,7 @@ mod tests {
         assert!(!held.has_room(&chain, len + 1) && held.has_room(&chain, len));
         let (packet, bytes) = packet(1, len);
         assert!(held.push(&mut chain, packet, &bytes));
-        assert_eq!((chain.blocks, chain.bytes()), (2, 2 * BLOCK as u64));
+        assert_eq!((chain.blocks, chain.bytes_with(0)), (2, 3 * BLOCK as u64));
         assert!(!held.has_room(&chain, 0));
         assert_eq!(all(&held, &chain), [(packet, bytes)]);
     }

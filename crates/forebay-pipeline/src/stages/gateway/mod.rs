@@ -5,17 +5,19 @@
 //! waits, from its first packet, and what comes is no longer held. So does a flow that waits for
 //! longer than it may, or for which there is no memory. For each reason there is a counter.
 //!
-//! A connection whose end is certain is kept for a moment: should it go on all the same, it is as if
-//! it had not ended. Flows without streams (UDP, ICMP) end when the scanner would forget them. A
-//! connection that is silent passes: its receiver may wait for longer than we do.
+//! A connection that both sides have ended is kept for a moment, and one that was reset until it is
+//! silent: should it go on all the same, it is as if it had not ended. Flows that are silent for as long as the scanner knows them end: those without
+//! streams (UDP, ICMP) are dropped, connections pass, before a packet comes that the scanner takes for
+//! another flow's.
 
 mod counts;
+mod ends;
 mod flows;
 mod held;
 mod options;
 mod replay;
 
-use forebay_packet::{Batch, LiveMask, NO_RECORD, Scanned};
+use forebay_packet::{Batch, FlowKey, LiveMask, NO_RECORD, Scanned};
 
 pub(super) use options::STAGE;
 pub use options::{GatewayMode, GatewayOptions, ScannedFlowsOf};
@@ -23,7 +25,9 @@ pub use options::{GatewayMode, GatewayOptions, ScannedFlowsOf};
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 use crate::stages::PassReason;
+use crate::stages::scan::GENERATIONS;
 use counts::Counts;
+use ends::{LINGER, since};
 use flows::{Flow, Flows, Queue, State};
 use held::{HeldPacket, HeldPackets};
 use replay::Replay;
@@ -34,11 +38,9 @@ const SYN: u8 = 2;
 const RST: u8 = 4;
 const ACK: u8 = 16;
 
-/// Nanoseconds that a connection is kept behind its certain end.
-const LINGER: u64 = 1_000_000_000;
-
-/// Flows of each queue that end by time for each batch at most: more than a batch can bring.
-const MOST_ENDED: usize = 512;
+/// Flows that end by time with a batch at most: many more than it can bring. What goes on of them
+/// takes memory until the batch is through.
+const MOST_ENDED: usize = 8_192;
 
 /// The reasons for which packets are dropped.
 const WITHHELD: usize = 0;
@@ -58,6 +60,27 @@ pub trait GatewayObserver: Send {
     fn passed(&mut self, number: u64);
 }
 
+/// Where packets go on: behind what was passed of the batch under way.
+struct Way<'a> {
+    batch: Option<&'a Batch>,
+    /// The packets of the batch that pass, and were not emitted yet.
+    passed: LiveMask,
+    out: &'a mut Outbox,
+}
+
+impl<'a> Way<'a> {
+    /// With no batch under way.
+    fn new(out: &'a mut Outbox) -> Self {
+        Self { batch: None, passed: LiveMask::EMPTY, out }
+    }
+
+    /// Whether a packet of a flow, whatever its number, passes with the rest of the batch.
+    fn has_passed(&self, key: &FlowKey) -> bool {
+        let is_of = |batch: &Batch| self.passed.iter().any(|i| batch.key[i].is(key));
+        self.batch.is_some_and(is_of)
+    }
+}
+
 /// Withholds flows in which nothing is found.
 pub struct Gateway {
     observer: Option<Box<dyn GatewayObserver>>,
@@ -70,9 +93,16 @@ pub struct Gateway {
     flows: Flows,
     held: HeldPackets,
     replay: Replay,
-    /// The time of the last packet, and the monotonic clock when its batch came.
+    /// The least time of the last batch, never going back: one packet from the future ends no flow.
     clock: i64,
+    /// The monotonic clock when the last batch came to any group, and to this stage.
     begun: u64,
+    seen: u64,
+    /// The upper bits of the flows' generations: those of the scanner's table.
+    table: u32,
+    /// No flow ends by time before; those that may do so in this batch.
+    due: i64,
+    may_end: usize,
     held_packets: u64,
     counts: Counts,
 }
@@ -90,8 +120,12 @@ impl Gateway {
             flows: Flows::new(0),
             held: HeldPackets::new(options.memory),
             replay: Replay::default(),
-            clock: 0,
+            clock: i64::MIN,
             begun: 0,
+            seen: 0,
+            table: 0,
+            due: i64::MIN,
+            may_end: MOST_ENDED,
             held_packets: 0,
             counts: Counts::default(),
         }
@@ -104,7 +138,7 @@ impl Gateway {
     }
 
     /// What becomes of packet `i`, the `number`th of all.
-    fn decide(&mut self, batch: &Batch, i: usize, number: u64, out: &mut Outbox) -> Fate {
+    fn decide(&mut self, batch: &Batch, i: usize, number: u64, way: &mut Way<'_>) -> Fate {
         let report = batch.scanned[i];
         let reason = match batch.exempt.contains(i) {
             true => PassReason::EXEMPT,
@@ -118,7 +152,7 @@ impl Gateway {
         }
         let flow = report.flow;
         if self.flows.of(flow).generation != Some(report.generation) {
-            self.settle(flow, out);
+            self.settle(flow, way);
             let key = batch.key[i];
             *self.flows.of(flow) = Flow::begin(report.generation, key, key.protocol == TCP);
         }
@@ -131,44 +165,49 @@ impl Gateway {
             if report.is_alone && known.chain.packets == 0 {
                 return Fate::Pass(reason);
             }
-            self.pass(flow, reason, out);
+            self.pass(flow, reason, way);
             return Fate::Pass(reason);
         }
-        self.go_on(batch, i, number, out)
+        self.go_on(batch, i, number, way)
     }
 
     /// What becomes of a packet of a flow in which nothing is found yet.
-    fn go_on(&mut self, batch: &Batch, i: usize, place: u64, out: &mut Outbox) -> Fate {
+    fn go_on(&mut self, batch: &Batch, i: usize, place: u64, way: &mut Way<'_>) -> Fate {
         let report = &batch.scanned[i];
         let number = report.flow;
         let opens = batch.tcp_flags.get(i).is_some_and(|flags| flags & (SYN | RST | ACK) == SYN);
         let flow = self.flows.of(number);
-        let has_ended = flow.state == State::Cleared || flow.queue() == Some(Queue::Closed);
-        if has_ended && !report.ends_clean {
+        let is_cleared = flow.state == State::Cleared;
+        if (is_cleared || flow.ends_clean) && !report.ends_clean {
             if flow.is_stream && opens {
                 // Another connection between the same ports.
                 self.clear(number);
                 let flow = self.flows.of(number);
-                (flow.state, flow.passed) = (State::Holding, [0; 2]);
-            } else if flow.state == State::Cleared {
-                self.pass(number, PassReason::ENDED, out);
+                (flow.state, flow.passed, flow.is_reset) = (State::Holding, [0; 2], false);
+            } else if is_cleared {
+                self.pass(number, PassReason::ENDED, way);
                 return Fate::Pass(PassReason::ENDED);
             }
         }
         let flow = self.flows.of(number);
         if flow.state == State::Cleared {
-            return Fate::Withhold;
+            if report.payload == 0 {
+                return Fate::Withhold;
+            }
+            // The other side goes on all the same.
+            self.pass(number, PassReason::ENDED, way);
+            return Fate::Pass(PassReason::ENDED);
         }
         if self.options.mode == GatewayMode::Prefix && self.is_in_prefix(batch, i, report) {
             if self.flows.of(number).chain.packets > 0 {
-                self.release(number, PassReason::PREFIX, out);
+                self.release(number, PassReason::PREFIX, way);
             }
             return Fate::Pass(PassReason::PREFIX);
         }
-        match self.hold(batch, i, place, out) {
+        match self.hold(batch, i, place, way) {
             Ok(()) => Fate::Wait,
             Err(reason) => {
-                self.pass(number, reason, out);
+                self.pass(number, reason, way);
                 Fate::Pass(reason)
             }
         }
@@ -196,7 +235,7 @@ impl Gateway {
         batch: &Batch,
         i: usize,
         place: u64,
-        out: &mut Outbox,
+        way: &mut Way<'_>,
     ) -> Result<(), PassReason> {
         let report = &batch.scanned[i];
         let (number, cap_len) = (report.flow, batch.cap_len(i));
@@ -206,11 +245,11 @@ impl Gateway {
         if flow.chain.packets > 0 && since(self.clock, flow.first) > self.options.wait {
             return Err(PassReason::WAIT);
         }
-        if flow.chain.bytes() + u64::from(cap_len) > self.options.flow_memory {
+        if flow.chain.bytes_with(cap_len as usize) > self.options.flow_memory {
             return Err(PassReason::FLOW_MEMORY);
         }
         while !self.held.has_room(&self.flows.of(number).chain, cap_len as usize) {
-            self.make_room(number, out)?;
+            self.make_room(number, way)?;
         }
         let packet = HeldPacket {
             ticks: batch.ticks(i),
@@ -231,132 +270,29 @@ impl Gateway {
         if flow.chain.packets == 1 {
             flow.first = self.clock;
         }
-        flow.last = self.clock;
         flow.waits = report.waits;
+        flow.ends_clean = report.ends_clean;
+        flow.is_reset |= packet.tcp_flags & RST != 0;
         flow.wire_bytes += u64::from(packet.wire_len);
-        let queue = match flow.is_stream {
-            true if report.ends_clean => Queue::Closed,
-            true => Queue::Open,
-            false => Queue::Datagrams,
+        let queue = match (flow.is_stream, flow.ends_clean) {
+            // A reset may not have been valid for all who saw it.
+            (true, true) if flow.is_reset => Queue::Silent,
+            (true, true) => Queue::Closed,
+            (true, false) => Queue::Open,
+            (false, _) => Queue::Silent,
+        };
+        // The scanner may know a flow for longer than by the least time of the batch, and a connection
+        // for no longer.
+        flow.last = match queue {
+            Queue::Open => self.clock,
+            Queue::Silent | Queue::Closed => batch.nanos(i).max(self.clock),
         };
         self.flows.enqueue(number, queue);
+        // A bound for all of them: the least limit there is.
+        let least = self.options.wait.min(self.scanned.idle).min(LINGER);
+        let due = self.clock.saturating_add(i64::try_from(least).unwrap_or(i64::MAX));
+        self.due = self.due.min(due);
         Ok(())
-    }
-
-    /// Takes the memory of the flow that has waited longest: one that has ended, or else another,
-    /// which passes. Fails if that is flow `number`.
-    fn make_room(&mut self, number: u32, out: &mut Outbox) -> Result<(), PassReason> {
-        if let Some((ended, _)) = self.flows.oldest(Queue::Closed).filter(|(one, _)| *one != number)
-        {
-            self.clear(ended);
-            return Ok(());
-        }
-        let fronts = [Queue::Open, Queue::Datagrams]
-            .map(|queue| self.flows.oldest(queue).map(|(number, flow)| (flow.first, number)));
-        match fronts.into_iter().flatten().min() {
-            Some((_, oldest)) if oldest != number => {
-                self.pass(oldest, PassReason::MEMORY, out);
-                Ok(())
-            }
-            _ => Err(PassReason::MEMORY),
-        }
-    }
-
-    /// Has a flow pass from now on, with all that waits.
-    fn pass(&mut self, number: u32, reason: PassReason, out: &mut Outbox) {
-        self.release(number, reason, out);
-        let flow = self.flows.of(number);
-        (flow.state, flow.reason) = (State::Passing, reason);
-        self.counts.passed(reason).flows += 1;
-    }
-
-    /// Passes on what waits of a flow.
-    fn release(&mut self, number: u32, reason: PassReason, out: &mut Outbox) {
-        self.flows.dequeue(number);
-        let flow = self.flows.of(number);
-        let is_suspect = reason != PassReason::PREFIX;
-        let mut reader = self.held.read(&flow.chain);
-        while let Some(packet) = reader.next_packet() {
-            let waited = since(self.clock, self.replay.nanos(&packet));
-            let added = self.replay.add((&flow.key, packet, is_suspect), out, |bytes| {
-                reader.take(bytes);
-            });
-            if !added {
-                let rest = reader.packets() + 1;
-                out.dropped(NO_MEMORY, rest.into());
-                self.held_packets -= u64::from(rest);
-                break;
-            }
-            if let Some(observer) = &mut self.observer {
-                observer.passed(packet.number);
-            }
-            self.held_packets -= 1;
-            self.counts.passed(reason).add(packet.wire_len);
-            self.counts.add_waited(waited);
-        }
-        self.held.clear(&mut flow.chain);
-        flow.wire_bytes = 0;
-    }
-
-    /// Drops what waits of a flow.
-    fn clear(&mut self, number: u32) {
-        self.flows.dequeue(number);
-        let flow = self.flows.of(number);
-        let packets = u64::from(flow.chain.packets);
-        self.held.clear(&mut flow.chain);
-        flow.state = State::Cleared;
-        self.counts.withheld.bytes += std::mem::take(&mut flow.wire_bytes);
-        self.counts.withheld.packets += packets;
-        self.counts.withheld.flows += u64::from(packets > 0);
-        self.held_packets -= packets;
-    }
-
-    /// Ends the flow that had a number before.
-    fn settle(&mut self, number: u32, out: &mut Outbox) {
-        let flow = self.flows.of(number);
-        let is_silent = since(self.clock, flow.last) >= self.scanned.idle;
-        match flow.queue() {
-            Some(Queue::Closed) => self.clear(number),
-            Some(Queue::Datagrams) if is_silent => self.clear(number),
-            Some(_) => self.pass(number, PassReason::ENDED, out),
-            None => {}
-        }
-    }
-
-    /// Ends flows by time.
-    fn pass_time(&mut self, now: i64, out: &mut Outbox) {
-        let limits = [
-            (Queue::Closed, LINGER),
-            (Queue::Datagrams, self.scanned.idle),
-            (Queue::Open, self.options.wait),
-        ];
-        for (queue, limit) in limits {
-            for _ in 0..MOST_ENDED {
-                let Some((number, flow)) = self.flows.oldest(queue) else { break };
-                let since_when = if queue == Queue::Open { flow.first } else { flow.last };
-                if since(now, since_when) <= limit {
-                    break;
-                }
-                match queue {
-                    Queue::Open => self.pass(number, PassReason::WAIT, out),
-                    Queue::Datagrams | Queue::Closed => self.clear(number),
-                }
-            }
-        }
-    }
-
-    /// Ends all flows with packets that wait.
-    fn end_all(&mut self, reason: PassReason, out: &mut Outbox) {
-        for queue in [Queue::Open, Queue::Datagrams, Queue::Closed] {
-            while let Some((number, flow)) = self.flows.oldest(queue) {
-                let may_clear = queue == Queue::Closed || self.options.clears_at_end && !flow.waits;
-                match may_clear && reason == PassReason::STOP {
-                    true => self.clear(number),
-                    false if flow.waits => self.pass(number, PassReason::WAITING, out),
-                    false => self.pass(number, reason, out),
-                }
-            }
-        }
     }
 
     /// Reports what was dropped since `before` was the number of packets withheld.
@@ -365,13 +301,32 @@ impl Gateway {
     }
 
     /// Takes new options over.
-    fn renew(&mut self, out: &mut Outbox) {
+    fn renew(&mut self, way: &mut Way<'_>) {
         let Some(next) = self.next.take() else { return };
         if (next.mode, next.memory) != (self.options.mode, self.options.memory) {
-            self.end_all(PassReason::STOP, out);
+            self.end_all(PassReason::STOP, way);
             self.held = HeldPackets::new(next.memory);
         }
         self.options = next;
+    }
+
+    /// Begins a batch: time passes, and if the scanner has another table, flows of the old one end.
+    fn begin_batch(&mut self, batch: &Batch, way: &mut Way<'_>) {
+        self.may_end = MOST_ENDED;
+        self.replay.see(batch);
+        self.replay.is_classified = !batch.hash.is_empty();
+        let first = batch.live().iter().map(|i| batch.nanos(i)).min();
+        self.clock = self.clock.max(first.unwrap_or(i64::MIN));
+        let mut reports = batch.live().iter().map(|i| batch.scanned[i]);
+        if let Some(report) = reports.find(|report| report.flow != NO_RECORD) {
+            let table = report.generation >> GENERATIONS;
+            if std::mem::replace(&mut self.table, table) != table {
+                self.end_all(PassReason::STOP, way);
+            }
+        }
+        if self.clock >= self.due {
+            self.pass_time(self.clock, way);
+        }
     }
 
     /// Counts a packet that passes.
@@ -391,11 +346,6 @@ impl Gateway {
             self.count(batch, i, number, reason);
         }
     }
-}
-
-/// Nanoseconds from one time to another, 0 if the other is later.
-fn since(now: i64, then: i64) -> u64 {
-    u64::try_from(i128::from(now) - i128::from(then)).unwrap_or(0)
 }
 
 impl Stage for Gateway {
@@ -418,11 +368,12 @@ impl Stage for Gateway {
 
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
-        self.renew(out);
+        self.seen = self.begun;
+        self.renew(&mut Way::new(out));
         let packets = batch.live().count() as u64;
         let is_scanned = batch.scanned.len() == batch.len() && batch.key.len() == batch.len();
         if self.options.mode == GatewayMode::Annotate || !is_scanned {
-            self.end_all(PassReason::UNSCANNED, out);
+            self.end_all(PassReason::UNSCANNED, &mut Way::new(out));
             self.replay.emit(out);
             self.pass_all(&batch);
             self.numbered += packets;
@@ -430,22 +381,20 @@ impl Stage for Gateway {
             out.emit(batch);
             return Ok(());
         }
-        self.replay.see(&batch);
-        self.replay.is_classified = !batch.hash.is_empty();
-        let mut passed = LiveMask::EMPTY;
+        let mut way = Way { batch: Some(&batch), ..Way::new(out) };
+        self.begin_batch(&batch, &mut way);
         for (number, i) in (self.numbered..).zip(batch.live().iter()) {
-            self.clock = batch.nanos(i);
-            match self.decide(&batch, i, number, out) {
+            match self.decide(&batch, i, number, &mut way) {
                 Fate::Pass(reason) => {
-                    passed.insert(i);
+                    way.passed.insert(i);
                     self.count(&batch, i, number, reason);
                 }
                 Fate::Withhold => self.counts.withheld.add(batch.wire_len(i)),
                 Fate::Wait => {}
             }
         }
+        let passed = way.passed;
         self.numbered += packets;
-        self.pass_time(self.clock, out);
         self.replay.emit(out);
         self.report(before, out);
         batch.retain(&passed);
@@ -455,9 +404,11 @@ impl Stage for Gateway {
 
     fn tick(&mut self, now: u64, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
-        self.renew(out);
-        let passed = i64::try_from(now.saturating_sub(self.begun)).unwrap_or(i64::MAX);
-        self.pass_time(self.clock.saturating_add(passed), out);
+        let mut way = Way::new(out);
+        self.renew(&mut way);
+        self.may_end = MOST_ENDED;
+        let passed = i64::try_from(now.saturating_sub(self.seen)).unwrap_or(i64::MAX);
+        self.pass_time(self.clock.saturating_add(passed), &mut way);
         self.replay.emit(out);
         self.report(before, out);
         Ok(())
@@ -465,7 +416,7 @@ impl Stage for Gateway {
 
     fn drain(&mut self, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
-        self.end_all(PassReason::STOP, out);
+        self.end_all(PassReason::STOP, &mut Way::new(out));
         self.replay.emit(out);
         self.report(before, out);
         Ok(())

@@ -6,6 +6,7 @@ use forebay_packet::{BATCH, Batch, FlowKey, Interface, LiveMask, NO_RECORD, Pack
 
 use super::held::HeldPacket;
 use crate::stage::Outbox;
+use crate::stages::PassReason;
 
 /// Bytes of a region. A longer packet has one of its own.
 const REGION: usize = 256 << 10;
@@ -28,8 +29,8 @@ pub(super) struct Replay {
     region: Option<Region>,
     used: usize,
     metas: Vec<PacketMeta>,
-    /// Their keys, and whether they are suspect.
-    packets: Vec<(FlowKey, HeldPacket, bool)>,
+    /// Their keys, and why they pass.
+    packets: Vec<(FlowKey, HeldPacket, PassReason)>,
     /// Whether the columns that a classifier writes are there.
     pub is_classified: bool,
 }
@@ -41,8 +42,11 @@ impl Replay {
         if self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, theirs)) {
             return;
         }
-        self.places.clear();
-        for interface in theirs.iter() {
+        // Most lists begin with the one before.
+        let known = self.places.len();
+        let goes_on = self.last.as_ref().is_some_and(|last| theirs.starts_with(last));
+        self.places.truncate(if goes_on { known } else { 0 });
+        for interface in &theirs[self.places.len()..] {
             let known = self.interfaces.iter().position(|one| one == interface);
             let place = known.or_else(|| {
                 let place = self.interfaces.len();
@@ -71,14 +75,12 @@ impl Replay {
     /// Adds a packet, whose bytes `fill` writes. Without memory, it is not added: returns false.
     pub(super) fn add(
         &mut self,
-        (key, packet, is_suspect): (&FlowKey, HeldPacket, bool),
+        (key, packet, reason): (&FlowKey, HeldPacket, PassReason),
         out: &mut Outbox,
         fill: impl FnOnce(&mut [u8]),
     ) -> bool {
         let len = packet.cap_len as usize;
-        let is_full = self.metas.len() == BATCH
-            || self.region.as_ref().is_some_and(|region| region.len() - self.used < len);
-        if is_full {
+        if self.region.as_ref().is_some_and(|region| region.len() - self.used < len) {
             self.emit(out);
         }
         if self.region.is_none() {
@@ -94,7 +96,7 @@ impl Replay {
             ticks: packet.ticks,
             interface: packet.interface,
         });
-        self.packets.push((*key, packet, is_suspect));
+        self.packets.push((*key, packet, reason));
         self.used += len;
         true
     }
@@ -117,30 +119,42 @@ impl Replay {
         if region.len() == REGION && self.regions.len() < KEPT {
             self.regions.push(Arc::clone(&region));
         }
-        let mut batch = Batch::new(region, Arc::clone(&self.interfaces));
-        for meta in self.metas.drain(..) {
-            // At most as many as fit.
-            let _ = batch.push(meta);
+        for (metas, packets) in self.metas.chunks(BATCH).zip(self.packets.chunks(BATCH)) {
+            out.emit(self.batch(&region, metas, packets));
         }
-        let packets = self.packets.len();
+        self.metas.clear();
+        self.packets.clear();
+    }
+
+    fn batch(
+        &self,
+        region: &Arc<Region>,
+        metas: &[PacketMeta],
+        packets: &[(FlowKey, HeldPacket, PassReason)],
+    ) -> Batch {
+        let mut batch = Batch::new(Arc::clone(region), Arc::clone(&self.interfaces));
+        for meta in metas {
+            // At most as many as fit.
+            let _ = batch.push(*meta);
+        }
         if self.is_classified {
-            batch.hash.extend(self.packets.iter().map(|(_, packet, _)| packet.hash));
-            batch.key.extend(self.packets.iter().map(|(key, ..)| *key));
-            batch.reversed.extend(self.packets.iter().map(|(_, packet, _)| packet.reversed));
-            batch.tcp_flags.extend(self.packets.iter().map(|(_, packet, _)| packet.tcp_flags));
+            batch.hash.extend(packets.iter().map(|(_, packet, _)| packet.hash));
+            batch.key.extend(packets.iter().map(|(key, ..)| *key));
+            batch.reversed.extend(packets.iter().map(|(_, packet, _)| packet.reversed));
+            batch.tcp_flags.extend(packets.iter().map(|(_, packet, _)| packet.tcp_flags));
         }
         // The record of a packet that came long ago may have ended.
-        batch.record.resize(packets, NO_RECORD);
-        let (mut suspect, mut rehashed) = (LiveMask::EMPTY, LiveMask::EMPTY);
-        for (i, (_, packet, is_suspect)) in self.packets.drain(..).enumerate() {
-            if is_suspect {
-                suspect.insert(i);
-            }
-            if packet.rehashed {
-                rehashed.insert(i);
-            }
+        batch.record.resize(packets.len(), NO_RECORD);
+        let [mut suspect, mut rehashed, mut exempt] = [LiveMask::EMPTY; 3];
+        for (i, (_, packet, reason)) in packets.iter().enumerate() {
+            let marks = [
+                (&mut suspect, *reason != PassReason::PREFIX),
+                (&mut rehashed, packet.rehashed),
+                (&mut exempt, *reason == PassReason::EXEMPT),
+            ];
+            marks.into_iter().filter(|(_, has)| *has).for_each(|(mask, _)| mask.insert(i));
         }
-        (batch.suspect, batch.rehashed) = (suspect, rehashed);
-        out.emit(batch);
+        (batch.suspect, batch.rehashed, batch.exempt) = (suspect, rehashed, exempt);
+        batch
     }
 }

@@ -284,7 +284,7 @@ impl ScannedFlows {
         Scanned {
             flow: counted,
             generation,
-            payload: texts.payload_len.unwrap_or(0).min(u16::MAX.into()) as u16,
+            payload: texts.payload_len.unwrap_or(texts.block.1).min(u16::MAX.into()) as u16,
             reason: reason.number(),
             is_alone,
             waits: texts.lacks,

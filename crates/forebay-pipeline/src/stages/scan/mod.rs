@@ -45,7 +45,7 @@ use texts::{TcpPart, Texts};
 const PREFETCHED: usize = 256;
 
 /// Bits of a number that tells the flows of a place in a table apart: those above are the table's.
-const GENERATIONS: u32 = 24;
+pub(super) const GENERATIONS: u32 = 24;
 
 /// The others are fetched so many packets ahead.
 const AHEAD: usize = 2;

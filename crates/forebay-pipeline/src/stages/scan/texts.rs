@@ -35,6 +35,15 @@ pub(super) struct TcpPart {
     pub(super) sent: u32,
 }
 
+/// Whether a payload is as long as the header of UDP says: sensors go by that.
+fn has_length(packet: &[u8], carried: &Carried<'_>, start: u32) -> bool {
+    let Some(header) = (start as usize).checked_sub(4).and_then(|at| packet.get(at..at + 2)) else {
+        return carried.tcp_numbers.is_some();
+    };
+    let len = usize::from(u16::from_be_bytes([header[0], header[1]]));
+    carried.tcp_numbers.is_some() || carried.payload.is_empty() || len == carried.payload.len() + 8
+}
+
 impl Texts {
     /// Bytes that are scanned, the block and the segment together.
     pub(super) fn scanned(&self) -> usize {
@@ -58,7 +67,7 @@ impl Texts {
         };
         // Where the datagram ends before the packet does, the rest is padding.
         let is_cut = missing > 0 && (start + len) as usize == packet.len();
-        self.payload_len = (!is_cut).then_some(len);
+        self.payload_len = (!is_cut && has_length(packet, carried, start)).then_some(len);
         self.is_layered = carried.is_in_tunnel;
         let sent = if is_cut { len.saturating_add(missing) } else { len };
         match carried.tcp_numbers.filter(|_| by_stream) {

@@ -1,0 +1,146 @@
+//! How flows end: they pass, or what waits of them is dropped.
+
+use super::flows::{Queue, State};
+use super::{Gateway, NO_MEMORY, Way};
+use crate::stages::PassReason;
+
+/// Nanoseconds that a connection is kept behind its certain end.
+pub(super) const LINGER: u64 = 1_000_000_000;
+
+impl Gateway {
+    /// Takes the memory of the flow that has been silent for longest: one that has ended, or else
+    /// another, which passes. Fails if that is flow `number`.
+    pub(super) fn make_room(&mut self, number: u32, way: &mut Way<'_>) -> Result<(), PassReason> {
+        if let Some((ended, _)) = self.flows.oldest(Queue::Closed).filter(|(one, _)| *one != number)
+        {
+            self.clear(ended);
+            return Ok(());
+        }
+        let fronts = [Queue::Open, Queue::Silent]
+            .map(|queue| self.flows.oldest(queue).map(|(number, flow)| (flow.last, number)));
+        match fronts.into_iter().flatten().min() {
+            Some((_, oldest)) if oldest != number => {
+                self.pass(oldest, PassReason::MEMORY, way);
+                Ok(())
+            }
+            _ => Err(PassReason::MEMORY),
+        }
+    }
+
+    /// Has a flow pass from now on, with all that waits.
+    pub(super) fn pass(&mut self, number: u32, reason: PassReason, way: &mut Way<'_>) {
+        self.release(number, reason, way);
+        let flow = self.flows.of(number);
+        (flow.state, flow.reason) = (State::Passing, reason);
+        self.counts.passed(reason).flows += 1;
+    }
+
+    /// Passes on what waits of a flow.
+    pub(super) fn release(&mut self, number: u32, reason: PassReason, way: &mut Way<'_>) {
+        self.flows.dequeue(number);
+        let flow = self.flows.of(number);
+        if flow.chain.packets == 0 {
+            return;
+        }
+        if way.has_passed(&flow.key) {
+            self.emit_passed(way);
+        }
+        let flow = self.flows.of(number);
+        let mut reader = self.held.read(&flow.chain);
+        while let Some(packet) = reader.next_packet() {
+            let waited = since(self.clock, self.replay.nanos(&packet));
+            let added = self.replay.add((&flow.key, packet, reason), way.out, |bytes| {
+                reader.take(bytes);
+            });
+            if !added {
+                let rest = reader.packets() + 1;
+                way.out.dropped(NO_MEMORY, rest.into());
+                self.held_packets -= u64::from(rest);
+                break;
+            }
+            if let Some(observer) = &mut self.observer {
+                observer.passed(packet.number);
+            }
+            self.held_packets -= 1;
+            self.counts.passed(reason).add(packet.wire_len);
+            self.counts.add_waited(waited);
+        }
+        self.held.clear(&mut flow.chain);
+        flow.wire_bytes = 0;
+    }
+
+    /// Emits what was passed of the batch so far, because what waited of a flow goes on behind it.
+    fn emit_passed(&mut self, way: &mut Way<'_>) {
+        let Some(batch) = way.batch else { return };
+        self.replay.emit(way.out);
+        let mut passed = batch.clone();
+        passed.retain(&std::mem::take(&mut way.passed));
+        way.out.emit(passed);
+    }
+
+    /// Drops what waits of a flow.
+    pub(super) fn clear(&mut self, number: u32) {
+        self.flows.dequeue(number);
+        let flow = self.flows.of(number);
+        let packets = u64::from(flow.chain.packets);
+        self.held.clear(&mut flow.chain);
+        flow.state = State::Cleared;
+        self.counts.withheld.bytes += std::mem::take(&mut flow.wire_bytes);
+        self.counts.withheld.packets += packets;
+        self.counts.withheld.flows += u64::from(packets > 0);
+        self.held_packets -= packets;
+    }
+
+    /// Ends the flow that had a number before.
+    pub(super) fn settle(&mut self, number: u32, way: &mut Way<'_>) {
+        let flow = self.flows.of(number);
+        let is_silent = since(self.clock, flow.last) >= self.scanned.idle;
+        match flow.queue() {
+            Some(Queue::Closed) => self.clear(number),
+            Some(Queue::Silent) if is_silent => self.clear(number),
+            Some(_) => self.pass(number, PassReason::ENDED, way),
+            None => {}
+        }
+    }
+
+    /// Ends flows by time.
+    pub(super) fn pass_time(&mut self, now: i64, way: &mut Way<'_>) {
+        self.due = i64::MAX;
+        let silent = self.options.wait.min(self.scanned.idle);
+        let limits =
+            [(Queue::Closed, LINGER), (Queue::Silent, self.scanned.idle), (Queue::Open, silent)];
+        for (queue, limit) in limits {
+            while let Some((number, flow)) = self.flows.oldest(queue) {
+                let due = flow.last.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
+                if now < due || self.may_end == 0 {
+                    self.due = self.due.min(due);
+                    break;
+                }
+                self.may_end -= 1;
+                match queue {
+                    Queue::Open => self.pass(number, PassReason::WAIT, way),
+                    Queue::Silent | Queue::Closed => self.clear(number),
+                }
+            }
+        }
+    }
+
+    /// Ends all flows with packets that wait.
+    pub(super) fn end_all(&mut self, reason: PassReason, way: &mut Way<'_>) {
+        for queue in [Queue::Open, Queue::Silent, Queue::Closed] {
+            while let Some((number, flow)) = self.flows.oldest(queue) {
+                let may_clear = queue == Queue::Closed || self.options.clears_at_end && !flow.waits;
+                match may_clear && reason == PassReason::STOP {
+                    true => self.clear(number),
+                    false if flow.waits => self.pass(number, PassReason::WAITING, way),
+                    false => self.pass(number, reason, way),
+                }
+            }
+        }
+    }
+}
+
+/// Nanoseconds from one time to another, 0 if the other is later.
+pub(super) fn since(now: i64, then: i64) -> u64 {
+    u64::try_from(i128::from(now) - i128::from(then)).unwrap_or(0)
+}
