@@ -146,11 +146,17 @@ pub fn read_options(limits: &ReadLimits, workers: usize) -> ReadOptions {
 }
 
 /// A copy of a capture that is read twice, for the reason `why`, but can be read only once, in an
-/// unnamed file of at most `spill` MiB; `None` if the capture itself can be read twice.
+/// unnamed file of at most `spill` MiB; `None` if the capture itself can be read twice. `before` is
+/// called when it is open, and before it is read.
 ///
 /// # Errors
-/// [`Failure::File`]
-pub fn copy_of_stream(path: &Path, spill: u32, why: &str) -> Result<Option<File>, Failure> {
+/// [`Failure::File`], or that of `before`.
+pub fn copy_of_stream(
+    path: &Path,
+    spill: u32,
+    why: &str,
+    before: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Option<File>, Failure> {
     let opened = if path == Path::new("-") {
         io::stdin().as_fd().try_clone_to_owned().map(File::from)
     } else {
@@ -161,6 +167,7 @@ pub fn copy_of_stream(path: &Path, spill: u32, why: &str) -> Result<Option<File>
     if input.metadata().is_ok_and(|metadata| metadata.is_file() || metadata.is_dir()) {
         return Ok(None);
     }
+    before()?;
     let folder = temp_dir();
     let no_file = |source| file_failure("create a temporary file in", &folder, source);
     let mut copy = tempfile::tempfile_in(&folder).map_err(no_file)?;

@@ -14,8 +14,8 @@ pub fn copy_of_stream(args: &SplitArgs) -> Result<Option<File>, Failure> {
     if args.balance == SplitBalance::Hash {
         return Ok(None);
     }
-    super::outputs::refuse_occupied(&args.output, args.force)?;
-    input::copy_of_stream(&args.read, args.spill, "--balance reads it twice")
+    let before = || super::outputs::refuse_occupied(&args.output, args.force).map(drop);
+    input::copy_of_stream(&args.read, args.spill, "--balance reads it twice", before)
 }
 
 /// Counts the load of each unit, as far as the input can be read: errors are reported when
