@@ -426,6 +426,7 @@ mod tests {
         assert!(parse(scan, hold).unwrap().has_gateway());
         assert!(parse(scan, "gateway = {}\nscan = \"hits\"").is_ok());
         assert!(!parse(scan, "").unwrap().has_gateway());
+        assert!(parse("", "gateway = {}").is_ok());
         for (scan, group, expected) in [
             ("", hold, "run.toml:11:11: `gateway` without anything to scan for"),
             (

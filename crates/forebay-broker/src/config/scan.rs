@@ -79,7 +79,9 @@ pub fn check(
                 let what = "`annotate` without anything to scan for: expected a table [scan]";
                 return Err(Fault::new(annotate.span(), what));
             }
-            if let Some(value) = key_of(raw, GATEWAY) {
+            let gateway = group.stages.setting::<GatewayOptions>();
+            let holds = gateway.is_some_and(|options| options.mode != GatewayMode::Annotate);
+            if let (true, Some(value)) = (holds, key_of(raw, GATEWAY)) {
                 let what = "`gateway` without anything to scan for: expected a table [scan]";
                 return Err(Fault::new(value.span(), what));
             }

@@ -20,7 +20,7 @@ pub(in crate::stages) static STAGE: OptionalStage = OptionalStage {
            `memory`, one in `flow_memory`, for at most `wait`. With mode `prefix` the first bytes of\n\
            payload in each direction pass besides, as many as `prefix` says (4KiB); with `annotate`,\n\
            the default, all packets do.",
-    example: "{ mode = \"hold\", memory = \"256MiB\", flow_memory = \"4MiB\", wait = \"60s\" }",
+    example: "{ mode = \"annotate\", memory = \"256MiB\", flow_memory = \"4MiB\", wait = \"60s\" }",
     place: Place::BehindFragments,
     needs: &[],
     keys: true,
