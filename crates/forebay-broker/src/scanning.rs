@@ -412,46 +412,6 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_sees_all_of_each_flow() {
-        let parse = |scan: &str, group: &str| {
-            let text = format!(
-                "{scan}[[input]]\nname = \"i\"\ntype = \"af_packet\"\ninterface = \"i\"\n\
-                 [[output]]\nname = \"o\"\ntype = \"af_packet\"\ninterface = \"o\"\n\
-                 [[group]]\nname = \"g\"\n{group}\nsensor = [{{ name = \"s\" }}]\n"
-            );
-            Config::parse("run.toml", &text).map_err(|error| error.to_string())
-        };
-        let scan = "[scan]\nliterals = \"l\"\n";
-        let hold = "gateway = { mode = \"hold\" }";
-        assert!(parse(scan, hold).unwrap().has_gateway());
-        assert!(parse(scan, "gateway = {}\nscan = \"hits\"").is_ok());
-        assert!(!parse(scan, "").unwrap().has_gateway());
-        assert!(parse("", "gateway = {}").is_ok());
-        for (scan, group, expected) in [
-            ("", hold, "run.toml:11:11: `gateway` without anything to scan for"),
-            (
-                scan,
-                &format!("{hold}\nscan = \"hits\"") as &str,
-                "13:11: `gateway` of mode `hold` with",
-            ),
-            (
-                "[scan]\nliterals = \"l\"\nmode = \"packet\"\n",
-                hold,
-                "where [scan] has mode `packet`",
-            ),
-            (scan, "gateway = { mode = \"drop\" }", "`mode` `drop`: expected one of `annotate`"),
-            (scan, "gateway = true", "expected a table with some of `mode`"),
-            (scan, "gateway = { memory = \"1KiB\" }", "`memory` of 1024 bytes: expected 1MiB"),
-            (scan, "gateway = { flow_memory = \"1GiB\" }", "expected at most `memory`"),
-            (scan, "gateway = { wait = \"soon\" }", "`wait`: "),
-            (scan, "gateway = { prefix = \"1KiB\" }", "`prefix` with mode `annotate`"),
-        ] {
-            let error = parse(scan, group).unwrap_err();
-            assert!(error.contains(expected), "{error} {expected}");
-        }
-    }
-
-    #[test]
     fn rules_or_literals_are_given_and_what_belongs_to_them() {
         let rules = "rules = [\"a\", \"b\"]\nvariables = { HOME_NET = \"[10.0.0.0/8]\" }\n";
         assert!(scanning(rules).is_ok() && scanning("rules = \"a\"\n").is_ok());

@@ -13,12 +13,13 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::batch_size::BATCH;
-use crate::columns::{Descriptors, PacketMeta, PacketMetadata, Recycled, Scanned};
+use crate::columns::{Descriptors, PacketMeta, PacketMetadata, Recycled};
 use crate::flow::FlowKey;
 use crate::fragment::FragmentNote;
 use crate::link::Interface;
 use crate::live_mask::LiveMask;
 use crate::region::{Lease, Region};
+use crate::scanned::Scanned;
 
 /// How the packets of a batch lie in their region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

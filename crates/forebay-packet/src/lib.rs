@@ -32,6 +32,7 @@ pub mod random;
 mod rate_label;
 mod region;
 mod rewrite;
+mod scanned;
 mod select;
 mod vectors;
 
@@ -39,7 +40,7 @@ pub use arena::Arena;
 pub use batch::{Batch, Frames, Full, Layout};
 pub use batch_size::BATCH;
 pub use clock::{Clock, Resolution};
-pub use columns::{NO_RECORD, PacketMeta, PacketMetadata, Scanned};
+pub use columns::{NO_RECORD, PacketMeta, PacketMetadata};
 pub use community_id::{
     CommunityDigest, community_digest, community_id, community_text, read_community_id,
 };
@@ -51,4 +52,5 @@ pub use live_mask::{LiveMask, LivePackets};
 pub use rate_label::{LabelField, RateLabel, write_dscp};
 pub use region::{Lease, Region, TAIL_GUARD, fetch_value};
 pub use rewrite::{Annotation, MacAddress, NoMacAddress, Rewrite};
+pub use scanned::Scanned;
 pub use vectors::Vectors;

@@ -52,6 +52,7 @@ fn each_example_for_a_purpose_is_a_configuration_for_that() {
             "switch" => (2, 1, 1, 3),
             "xdp" => (1, 1, 1, 2),
             "recorder" => (1, 2, 2, 2),
+            "gateway" => (1, 1, 1, 1),
             other => panic!("an example {other} that nothing is expected of"),
         };
         assert_eq!(of, expected, "{name}");
@@ -59,6 +60,7 @@ fn each_example_for_a_purpose_is_a_configuration_for_that() {
         let addresses = ids.sensors.iter().filter(|one| one.rewrite.destination.is_some()).count();
         assert_eq!(addresses == ids.sensors.len(), ["switch", "xdp"].contains(&name), "{name}");
         assert_eq!(config.is_in_kernel(), name == "xdp", "{name}");
+        assert_eq!(config.has_gateway(), name == "gateway", "{name}");
         assert_eq!(config.groups[0].sensors.iter().all(|one| one.hello), name == "switch");
         let rotates = |port: &Port| matches!(port.kind, PortKind::Pcap { rotate: Some(_), .. });
         assert_eq!(config.outputs.iter().any(rotates), name == "recorder", "{name}");

@@ -396,7 +396,7 @@ fn flows_pass_whole_and_in_order_or_not_at_all() {
         while !open.is_empty() {
             let place = random.below(open.len() as u64) as usize;
             let flow = open[place];
-            time += random.below(200_000_000) as u64;
+            time += random.below(200_000_000);
             timed.push((time, flows[flow].packets[next[flow]].clone()));
             next[flow] += 1;
             if next[flow] == flows[flow].packets.len() {

@@ -134,16 +134,27 @@ pub fn packets_of(data: &[u8]) {
             batch.live().iter().map(|i| (number_of(batch.packet(i)), batch.scanned[i]))
         })
         .collect();
+    let seen = in_order_and_once(&passed, &packets, &reports, scan.options().flows == 64);
+    whole_flows(&seen, &packets, &reports, &gateway);
+}
+
+/// The numbers of packets that went on; those of a flow are in order if `in_order`.
+fn in_order_and_once(
+    passed: &[&[u8]],
+    packets: &[(u64, Vec<u8>)],
+    reports: &[(u16, Scanned)],
+    in_order: bool,
+) -> HashSet<u16> {
     let mut last: HashMap<_, u16> = HashMap::new();
     let mut seen = HashSet::new();
-    for frame in &passed {
+    for frame in passed {
         let number = number_of(frame);
         assert_eq!(*frame, packets[usize::from(number)].1, "changed");
         assert!(seen.insert(number), "twice");
         // Fragments have no ports: they are of flows of their own.
         if frame[20] == 0
             && let Some(before) = last.insert(name_of(frame), number)
-            && scan.options().flows == 64
+            && in_order
         {
             let of_flow = reports
                 .iter()
@@ -152,9 +163,19 @@ pub fn packets_of(data: &[u8]) {
             assert!(before < number, "{number} behind {before}: {:#?}", times.collect::<Vec<_>>());
         }
     }
+    seen
+}
+
+/// Flows that the scanner gives a reason for are among those that went on.
+fn whole_flows(
+    seen: &HashSet<u16>,
+    packets: &[(u64, Vec<u8>)],
+    reports: &[(u16, Scanned)],
+    gateway: &GatewayOptions,
+) {
     let mut suspect = HashSet::new();
     let mut ended = HashSet::new();
-    for (_, report) in &reports {
+    for (_, report) in reports {
         let flow = (report.flow, report.generation);
         if report.reason != 0 && !report.is_alone {
             suspect.insert(flow);
@@ -163,7 +184,7 @@ pub fn packets_of(data: &[u8]) {
             ended.insert(flow);
         }
     }
-    for (number, report) in &reports {
+    for (number, report) in reports {
         let flow = (report.flow, report.generation);
         let must_pass = match report.flow {
             NO_RECORD => report.reason != 0,

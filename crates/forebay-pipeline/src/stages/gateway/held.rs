@@ -238,8 +238,8 @@ mod tests {
             wire_len: len as u32 + 4,
             interface: i as u16 % 3,
             tcp_flags: i as u8,
-            reversed: i % 2 == 0,
-            rehashed: i % 3 == 0,
+            reversed: i.is_multiple_of(2),
+            rehashed: i.is_multiple_of(3),
         };
         (held, (0..len).map(|at| (at * 31 + i) as u8).collect())
     }
