@@ -80,6 +80,10 @@ impl Subject {
         if !client_first {
             sides.reverse();
         }
+        // Texts are made without regard to their length, so that a rule which asks for one would be
+        // excluded by it.
+        let has_length = rule.features.least_payload > 0 || !rule.condition.fields.is_empty();
+        let is_datagram = protocol == 17 && !has_length;
         let mut evidence = Evidence::default();
         let mut by_rule = false;
         for (side, text) in sides {
@@ -88,7 +92,7 @@ impl Subject {
             for found in matches.as_slice() {
                 by_rule |= self.literals.owners(found.literal).contains(&Owner::Rule(0));
                 let mut datagram = Datagram::new(text);
-                let datagram = (protocol == 17).then_some(&mut datagram);
+                let datagram = is_datagram.then_some(&mut datagram);
                 let (rules, ends, literal) = (&self.rules, Some(&self.ends), found.literal);
                 self.literals.observe(rules, ends, side, literal, datagram, &mut evidence);
             }
