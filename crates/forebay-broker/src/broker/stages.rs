@@ -69,10 +69,7 @@ impl Stages<'_> {
         let each = compiled.zip(&self.config.groups).zip(self.groups);
         type Of<'a> =
             (((&'a Option<FilterSet>, &'a Vec<ClassMembers>), &'a SensorGroup), &'a LiveGroup);
-        let scanned = self.compiled.scan.as_ref().map_or_else(ScannedFlowsOf::default, |scan| {
-            let options = scan.options();
-            ScannedFlowsOf { flows: options.flows, idle: options.idle }
-        });
+        let scanned = ScannedFlowsOf::of(self.compiled.scan.as_deref());
         let settings = |(((filter, classes), group), live): Of<'_>| {
             let export = self.exporter.map(|exporter| exporter.setting(live, worker));
             let settings = Settings::new()

@@ -1,6 +1,5 @@
 //! `forebay run`: the live broker.
 
-use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,12 +29,27 @@ pub fn run(cli: &Cli, args: &RunArgs) -> Result<(), Failure> {
     run_broker(cli, path, args.check, false)
 }
 
-/// Tells a person something, unless that is not wanted.
-pub(super) fn tell(cli: &Cli, what: impl Display) {
-    if !cli.quiet {
+/// How the code of filters and rules is made.
+pub(super) fn code_options(cli: &Cli) -> Result<CodeOptions, Failure> {
+    let isa = forebay_jit::cpu::choose(cli.isa.map(Into::into));
+    Ok(CodeOptions {
+        filters: compiler_options(cli, Backend::Auto)?,
+        isa: isa.map_err(|error| Failure::Usage(error.to_string()))?,
+    })
+}
+
+/// Compiles what a configuration names, and tells what is noticed.
+pub(super) fn compiled(
+    cli: &Cli,
+    config: &Config,
+    options: &CodeOptions,
+) -> Result<CompiledConfig, Failure> {
+    let compiled = CompiledConfig::new(config, options, &InUse::default())?;
+    for notice in compiled.notices.iter().filter(|_| !cli.quiet) {
         // A failure to write to standard error cannot be reported.
-        let _ = writeln!(io::stderr(), "{what}");
+        let _ = writeln!(io::stderr(), "{notice}");
     }
+    Ok(compiled)
 }
 
 /// Runs the broker of a configuration, which must have a gateway if that is asked for, or checks it.
@@ -57,13 +71,8 @@ pub(super) fn run_broker(
         // A check changes nothing.
         scan.cache = None;
     }
-    let options = CodeOptions {
-        filters: compiler_options(cli, Backend::Auto)?,
-        isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
-            .map_err(|error| Failure::Usage(error.to_string()))?,
-    };
-    let compiled = CompiledConfig::new(&config, &options, &InUse::default())?;
-    compiled.notices.iter().for_each(|notice| tell(cli, notice));
+    let options = code_options(cli)?;
+    let compiled = compiled(cli, &config, &options)?;
     if let Some(what) = check {
         let found = match what {
             Check::File => Rehearsal::default(),

@@ -5,27 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::scan::datagram;
 use crate::support::broker::{ask, broker, number, row};
 use crate::support::command::run;
 use crate::support::frames::Sender;
 use crate::support::namespace::{in_namespace, veth, wait_for};
 
 const HTTP: &str = "485454502f312e31";
-
-/// Datagram `n`, of one of 100 flows. Every tenth has the literal in its last ones.
-fn datagram(round: u64, n: u64) -> Vec<u8> {
-    let flow = n % 100;
-    let text: &[u8] =
-        if flow.is_multiple_of(10) && n > 2000 { b"say HTTP/1.1 here" } else { b"some text" };
-    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    let [len, payload] = [28, 8].map(|headers| (headers + text.len() as u16).to_be_bytes());
-    frame.extend([0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, 17, 0, 0]);
-    frame.extend([10, round as u8, 0, flow as u8, 10, 0, 0, 1]);
-    frame.extend([0x10, 0, 0, 53, payload[0], payload[1], 0, 0]);
-    frame.extend(text);
-    frame.resize(frame.len().max(60), 0);
-    frame
-}
 
 fn configure(folder: &Path, gateway: &str) -> PathBuf {
     let text = format!(

@@ -11,8 +11,8 @@ use serde_json::Value;
 const HTTP: &str = "485454502f312e31";
 const NOWHERE: &str = "0123456789abcdef0123456789abcdef";
 
-/// Datagram `n` of a round, of one of 100 flows.
-fn datagram(round: u64, n: u64) -> Vec<u8> {
+/// Datagram `n` of a round, of one of 100 flows. Every tenth has `HTTP/1.1` in its last ones.
+pub fn datagram(round: u64, n: u64) -> Vec<u8> {
     let flow = n % 100;
     let text: &[u8] =
         if flow.is_multiple_of(10) && n > 2000 { b"say HTTP/1.1 here" } else { b"some text" };

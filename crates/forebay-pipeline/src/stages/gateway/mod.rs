@@ -6,9 +6,9 @@
 //! longer than it may, or for which there is no memory. For each reason there is a counter.
 //!
 //! A connection that both sides have ended is kept for a moment, and one that was reset until it is
-//! silent: should it go on all the same, it is as if it had not ended. Flows that are silent for as long as the scanner knows them end: those without
-//! streams (UDP, ICMP) are dropped, connections pass, before a packet comes that the scanner takes for
-//! another flow's.
+//! silent: should it go on all the same, it is as if it had not ended. Flows that are silent for as
+//! long as the scanner knows them end: those without streams (UDP, ICMP) are dropped, connections
+//! pass, before a packet comes that the scanner takes for another flow's.
 
 mod counts;
 mod ends;
@@ -25,18 +25,12 @@ pub use options::{GatewayMode, GatewayOptions, ScannedFlowsOf};
 use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 use crate::stages::PassReason;
-use crate::stages::scan::GENERATIONS;
+use crate::stages::scan::{GENERATIONS, RST, TCP, opens};
 use counts::Counts;
 use ends::{LINGER, since};
 use flows::{Flow, Flows, Queue, State};
 use held::{HeldPacket, HeldPackets};
 use replay::Replay;
-
-/// TCP's protocol number, and of its control bits those that tell what opens a connection.
-const TCP: u8 = 6;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-const ACK: u8 = 16;
 
 /// Flows that end by time with a batch at most: many more than it can bring. What goes on of them
 /// takes memory until the batch is through.
@@ -175,33 +169,25 @@ impl Gateway {
     fn go_on(&mut self, batch: &Batch, i: usize, place: u64, way: &mut Way<'_>) -> Fate {
         let report = &batch.scanned[i];
         let number = report.flow;
-        let opens = batch.tcp_flags.get(i).is_some_and(|flags| flags & (SYN | RST | ACK) == SYN);
+        let flags = batch.tcp_flags.get(i).copied().unwrap_or_default();
         let flow = self.flows.of(number);
         let is_cleared = flow.state == State::Cleared;
-        if (is_cleared || flow.ends_clean) && !report.ends_clean {
-            if flow.is_stream && opens {
-                // Another connection between the same ports.
-                self.clear(number);
-                let flow = self.flows.of(number);
-                (flow.state, flow.passed, flow.is_reset) = (State::Holding, [0; 2], false);
-            } else if is_cleared {
-                self.pass(number, PassReason::ENDED, way);
-                return Fate::Pass(PassReason::ENDED);
-            }
-        }
-        let flow = self.flows.of(number);
-        if flow.state == State::Cleared {
-            if report.payload == 0 {
+        let has_ended = is_cleared || flow.ends_clean;
+        if has_ended && !report.ends_clean && opens(flow.key.protocol, flags) {
+            // Another connection between the same ports.
+            self.clear(number);
+            let flow = self.flows.of(number);
+            (flow.state, flow.passed, flow.is_reset) = (State::Holding, [0; 2], false);
+        } else if is_cleared {
+            if report.ends_clean && report.payload == 0 {
                 return Fate::Withhold;
             }
-            // The other side goes on all the same.
+            // A side goes on all the same.
             self.pass(number, PassReason::ENDED, way);
             return Fate::Pass(PassReason::ENDED);
         }
         if self.options.mode == GatewayMode::Prefix && self.is_in_prefix(batch, i, report) {
-            if self.flows.of(number).chain.packets > 0 {
-                self.release(number, PassReason::PREFIX, way);
-            }
+            self.release(number, PassReason::PREFIX, way);
             return Fate::Pass(PassReason::PREFIX);
         }
         match self.hold(batch, i, place, way) {

@@ -9,6 +9,7 @@ use super::held::HeldPackets;
 use super::{Flow, Gateway};
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
 use crate::stage::{Setting, Settings, Stage};
+use crate::stages::{CompiledScan, ScanOptions};
 use crate::units;
 
 /// The key.
@@ -175,6 +176,17 @@ pub struct ScannedFlowsOf {
 impl Default for ScannedFlowsOf {
     fn default() -> Self {
         Self { flows: 0, idle: 60_000_000_000 }
+    }
+}
+
+impl ScannedFlowsOf {
+    /// Those of a scan, if there is one.
+    #[must_use]
+    pub fn of(scan: Option<&CompiledScan>) -> Self {
+        scan.map_or_else(Self::default, |scan| {
+            let ScanOptions { flows, idle, .. } = *scan.options();
+            Self { flows, idle }
+        })
     }
 }
 

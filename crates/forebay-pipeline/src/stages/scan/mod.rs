@@ -29,6 +29,7 @@ use forebay_scan::{Match, Matches, Scratch, prefetch_all};
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
 pub use reasons::PassReason;
 pub use rules::{Passed, RuleHits, ScanRules};
+pub(super) use rules::{RST, TCP, opens};
 pub(super) use select::STAGE;
 pub use select::ScanSelection;
 
@@ -38,7 +39,7 @@ use compiled::BatchHits;
 use counts::Counts;
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
 use parts::{Parts, packet_of};
-use rules::{SYN, Seen, is_inner, opens};
+use rules::{SYN, Seen, is_inner};
 use texts::{TcpPart, Texts};
 
 /// Bytes of a payload that are fetched into the cache when its headers are read.
@@ -178,7 +179,7 @@ impl Scanning {
         self.decode(batch);
         self.flows.find(batch, self.edition, reports);
         self.matches.clear();
-        self.scan_texts(batch);
+        self.scan_texts(batch, reports);
         let reported = if reports { batch.len() } else { 0 };
         batch.scanned.clear();
         batch.scanned.resize(reported, Scanned::NOTHING);
@@ -259,7 +260,7 @@ impl Scanning {
     }
 
     /// Scans the texts of packets, those by themselves and parts of streams.
-    fn scan_texts(&mut self, batch: &Batch) {
+    fn scan_texts(&mut self, batch: &Batch, reports: bool) {
         self.flows.prefetch(batch, &self.texts);
         let mut next = batch.live().iter().skip(AHEAD);
         for i in batch.live().iter() {
@@ -275,7 +276,7 @@ impl Scanning {
                 self.parts.add_block(i, block);
             }
             if let Some(part) = segment {
-                self.take_segment(batch, i, part);
+                self.take_segment(batch, i, part, reports);
             }
             if self.parts.are_many() {
                 self.scan_parts(batch);
@@ -285,7 +286,7 @@ impl Scanning {
     }
 
     /// Takes the part of a stream that packet `i` has.
-    fn take_segment(&mut self, batch: &Batch, i: usize, part: TcpPart) {
+    fn take_segment(&mut self, batch: &Batch, i: usize, part: TcpPart, reports: bool) {
         let Self { compiled, flows, edition, texts, parts, .. } = self;
         let (scanner, texts, flow) = (compiled.scanner(), &mut texts[i], flows.of_packets[i]);
         let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
@@ -313,8 +314,10 @@ impl Scanning {
         });
         texts.causes.extend(outcome.uncertain);
         texts.waits = connection.has_hole();
-        texts.lacks = texts.waits || connection.is_waiting();
-        texts.closes = connection.is_closed();
+        if reports {
+            texts.lacks = texts.waits || connection.is_waiting();
+            texts.closes = connection.is_closed();
+        }
     }
 
     fn scan_parts(&mut self, batch: &Batch) {

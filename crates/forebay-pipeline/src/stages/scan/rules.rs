@@ -25,18 +25,18 @@ use super::reasons::PassReason;
 use super::texts::Texts;
 
 /// TCP, UDP, ICMP and ICMPv6.
-pub(super) const TCP: u8 = 6;
+pub(in crate::stages) const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
 /// TCP's control bits.
 pub(super) const SYN: u8 = 2;
-const RST: u8 = 4;
+pub(in crate::stages) const RST: u8 = 4;
 const ACK: u8 = 16;
 
 /// Whether a packet opens a TCP connection.
-pub(super) fn opens(protocol: u8, flags: u8) -> bool {
+pub(in crate::stages) fn opens(protocol: u8, flags: u8) -> bool {
     protocol == TCP && flags & (SYN | RST | ACK) == SYN
 }
 

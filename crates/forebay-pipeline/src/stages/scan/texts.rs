@@ -37,11 +37,13 @@ pub(super) struct TcpPart {
 
 /// Whether a payload is as long as the header of UDP says: sensors go by that.
 fn has_length(packet: &[u8], carried: &Carried<'_>, start: u32) -> bool {
-    let Some(header) = (start as usize).checked_sub(4).and_then(|at| packet.get(at..at + 2)) else {
-        return carried.tcp_numbers.is_some();
-    };
-    let len = usize::from(u16::from_be_bytes([header[0], header[1]]));
-    carried.tcp_numbers.is_some() || carried.payload.is_empty() || len == carried.payload.len() + 8
+    // Where the payload is empty, the header is not found by it.
+    if carried.tcp_numbers.is_some() || carried.payload.is_empty() {
+        return true;
+    }
+    let header = (start as usize).checked_sub(4).and_then(|at| packet.get(at..at + 2));
+    let says = |len: &[u8]| usize::from(u16::from_be_bytes([len[0], len[1]]));
+    header.map(says) == Some(carried.payload.len() + 8)
 }
 
 impl Texts {

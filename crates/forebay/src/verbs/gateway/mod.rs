@@ -8,7 +8,7 @@ mod settings;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use forebay_broker::compiled::{CodeOptions, CompiledConfig, InUse};
+use forebay_broker::compiled::CompiledConfig;
 use forebay_broker::config::Config;
 use forebay_io::{OutputName, ReadOptions, WriteOptions, Writer};
 use forebay_packet::{Batch, HashKey, Interface, LiveMask};
@@ -18,10 +18,10 @@ use forebay_pipeline::stages::{
 use forebay_pipeline::{Chain, Ledger, Settings};
 
 use super::run;
-use crate::cli::{Backend, Cli, GatewayArgs};
+use crate::cli::{Cli, GatewayArgs};
 use crate::ending::{conclude, loss_of, refuse_input};
 use crate::failure::Failure;
-use crate::input::{Input, compiler_options, copy_of_stream, processors, read_options};
+use crate::input::{Input, copy_of_stream, processors, read_options};
 use result::GatewayResult;
 
 pub fn run(cli: &Cli, args: &GatewayArgs) -> Result<(), Failure> {
@@ -38,13 +38,7 @@ pub fn run(cli: &Cli, args: &GatewayArgs) -> Result<(), Failure> {
         refuse_input(write, read)?;
     }
     let config = settings::config(args)?;
-    let options = CodeOptions {
-        filters: compiler_options(cli, Backend::Auto)?,
-        isa: forebay_jit::cpu::choose(cli.isa.map(Into::into))
-            .map_err(|error| Failure::Usage(error.to_string()))?,
-    };
-    let compiled = CompiledConfig::new(&config, &options, &InUse::default())?;
-    compiled.notices.iter().for_each(|notice| run::tell(cli, notice));
+    let compiled = run::compiled(cli, &config, &run::code_options(cli)?)?;
     let reading =
         ReadOptions { stop: Some(Arc::default()), ..read_options(&args.limits, processors()) };
     let copy = match &args.write {
@@ -91,10 +85,7 @@ pub fn run(cli: &Cli, args: &GatewayArgs) -> Result<(), Failure> {
 /// The stages of the first reading.
 fn chain(config: &Config, compiled: &CompiledConfig, passed: Passed) -> Chain {
     let scan = compiled.scan.clone();
-    let flows = scan.as_ref().map_or_else(ScannedFlowsOf::default, |scan| ScannedFlowsOf {
-        flows: scan.options().flows,
-        idle: scan.options().idle,
-    });
+    let flows = ScannedFlowsOf::of(scan.as_deref());
     let decoder = scan.as_ref().map(|scan| scan.options().decode).unwrap_or_default();
     let options = config.groups.iter().find_map(|group| group.stages.setting());
     let options = GatewayOptions { clears_at_end: true, ..options.unwrap_or_default() };
@@ -132,7 +123,6 @@ fn write_passed(
     let bits = std::mem::take(&mut *passed.0.lock().unwrap_or_else(PoisonError::into_inner));
     let (format, mut first) = (input.format(), 0);
     let mut writer: Option<Writer> = None;
-    let mut interfaces = 0;
     let create = |interfaces: &Arc<Vec<Interface>>| {
         let name = OutputName::Exact(path.to_owned());
         Writer::create(name, format, interfaces, &WriteOptions::default())
@@ -147,19 +137,11 @@ fn write_passed(
                 mask.insert(i);
             }
         }
-        let list = batch.interfaces();
         let writer = match &mut writer {
             Some(writer) => writer,
-            none => none.insert(create(list)?),
+            none => none.insert(create(batch.interfaces())?),
         };
-        if list.len() > interfaces.max(1) {
-            writer.require_pcapng(list)?;
-        }
-        interfaces = list.len();
-        if !mask.is_empty() {
-            writer.write(batch, &mask)?;
-        }
-        Ok::<(), Failure>(())
+        Ok::<(), Failure>(writer.write(batch, &mask)?)
     });
     let all = match input.interfaces() {
         some if some.is_empty() => vec![Interface::default()],
