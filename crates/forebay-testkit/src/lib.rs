@@ -5,6 +5,7 @@
 //! | [`capture`] | an independent reader of captures |
 //! | [`corpus`] | makes the captures of the repository |
 //! | [`data`] | finds test data |
+//! | [`ids_rules`] | an independent judge of rules of intrusion detection, and traffic for each |
 //! | [`independent`] | an independent judge of which packets are of one flow |
 //! | [`make`] | captures made by hand, byte by byte |
 //! | [`namespace`] | a network namespace for a test, devices in it, waiting |
@@ -17,6 +18,7 @@
 pub mod capture;
 pub mod corpus;
 pub mod data;
+pub mod ids_rules;
 pub mod independent;
 pub mod make;
 pub mod namespace;

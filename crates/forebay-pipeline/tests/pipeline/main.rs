@@ -9,6 +9,7 @@ mod expectations;
 mod flows;
 mod fragments;
 mod gateway;
+mod gateway_rules;
 mod label;
 mod overrides;
 mod run;

@@ -1,36 +1,13 @@
 //! Soundness of the rules' literals: where a reference matcher fires, the evidence says so.
 
-mod decode;
-mod make;
-mod reference;
-
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use forebay_scan::rules::{
     Class, Datagram, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side, Variables,
 };
 use forebay_scan::{Engine, LiteralSet, Matches, Scanner};
-use reference::Traffic;
-
-/// The rules of the data set, those that are commented out too.
-fn lines() -> Option<Vec<String>> {
-    let folder = forebay_testkit::data::external()?.join("ids-rules");
-    let mut lines = Vec::new();
-    let mut files: Vec<_> =
-        std::fs::read_dir(folder).ok()?.map(|file| file.unwrap().path()).collect();
-    files.sort();
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rules")) {
-        let text = std::fs::read(file).unwrap();
-        for line in String::from_utf8_lossy(&text).lines() {
-            let line = line.trim_start_matches(['#', ' ']).trim();
-            if line.starts_with("alert ") && line.ends_with(')') {
-                lines.push(line.to_owned());
-            }
-        }
-    }
-    Some(lines)
-}
+use forebay_testkit::ids_rules::reference::Traffic;
+use forebay_testkit::ids_rules::{ends, lines, make, reference};
 
 /// A rule of the product alone in its set, with what scans for it.
 struct Subject {
@@ -48,7 +25,8 @@ impl Subject {
         assert!(errors.is_empty() && rules.rules().len() == 1, "{errors:?} {line}");
         let literals = rules.literals().unwrap();
         let scanner = Scanner::compile(literals.set(), Engine::Oracle).unwrap();
-        Self { rules, literals, scanner, ends: ends(reference) }
+        let (protocol, [a, b]) = ends(reference);
+        Self { rules, literals, scanner, ends: FlowEnds { protocol, a, b } }
     }
 
     /// With the literals of some owners deleted.
@@ -99,36 +77,6 @@ impl Subject {
         }
         (evidence.may_match(), by_rule)
     }
-}
-
-/// An address and a port that a header's list has, if it has a number.
-fn end(address: &str, port: &str, default: (&str, u16)) -> (IpAddr, u16) {
-    let words = |text: &str| -> Vec<String> {
-        text.split(['[', ']', ','])
-            .map(str::to_owned)
-            .filter(|word| !word.starts_with('!'))
-            .collect()
-    };
-    let address = words(address)
-        .iter()
-        .find_map(|word| word.split('/').next().unwrap().parse().ok())
-        .unwrap_or_else(|| default.0.parse().unwrap());
-    let port = words(port)
-        .iter()
-        .find_map(|word| word.split(':').find_map(|number| number.parse().ok()))
-        .unwrap_or(default.1);
-    (address, port)
-}
-
-fn ends(rule: &reference::Rule) -> FlowEnds {
-    let protocol = match rule.protocol.as_str() {
-        "udp" | "dns" => 17,
-        "icmp" => 1,
-        _ => 6,
-    };
-    let a = end(&rule.source.0, &rule.source.1, ("192.0.2.1", 40_000));
-    let b = end(&rule.destination.0, &rule.destination.1, ("198.51.100.2", 40_001));
-    FlowEnds { protocol, a, b }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use crate::reference::{Content, Rule, Traffic};
+use super::reference::{Content, Rule, Traffic};
 
 /// Bytes that fill what no content claims.
 const FILLERS: [u8; 3] = [b'x', b'7', b'Z'];
@@ -395,7 +395,7 @@ pub const MUTATIONS: [(&str, Change); 29] = [
         with_uri(m, |uri| {
             by_byte(uri, true, |b| match b {
                 b'/' | b'%' => vec![b],
-                _ => char::from_u32(u32::from(b) + 0xfee0).unwrap().to_string().into_bytes(),
+                _ => String::from_utf16_lossy(&[u16::from(b) + 0xfee0]).into_bytes(),
             })
         })
     }),

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use crate::reference::Traffic;
+use super::reference::Traffic;
 
 const METHODS: [&str; 6] = ["GET ", "POST ", "HEAD ", "PUT ", "OPTIONS ", "PROPFIND "];
 
@@ -202,7 +202,7 @@ fn percent_decoded(text: &[u8]) -> Vec<u8> {
             matches!(rest.get(..2), Some(b"%u" | b"%U")).then(|| hex(rest.get(2..6))).flatten();
         let short = (byte == b'%').then(|| hex(rest.get(1..3))).flatten();
         let (value, length) = match (unicode, short) {
-            (Some(0xff01..=0xff5e), _) => ((unicode.unwrap() - 0xfee0) as u8, 6),
+            (Some(code @ 0xff01..=0xff5e), _) => ((code - 0xfee0) as u8, 6),
             (Some(code), _) => (code as u8, 6),
             (None, Some(code)) => (code as u8, 3),
             _ => (byte, 1),

@@ -4,39 +4,56 @@
 
 use std::collections::BTreeMap;
 
-use crate::decode;
+use super::decode;
 
 /// One `content` of a rule.
 #[derive(Clone, Debug)]
 pub struct Content {
+    /// What is looked for.
     pub bytes: Vec<u8>,
+    /// Whether letters match in both cases.
     pub nocase: bool,
+    /// Whether it must not match.
     pub negated: bool,
     /// The buffer by its modern name; empty for the payload.
     pub buffer: String,
+    /// The first place, from the start of the buffer.
     pub offset: Option<i64>,
+    /// How many bytes behind `offset` it must lie in.
     pub depth: Option<i64>,
+    /// The first place, from the end of the match before.
     pub distance: Option<i64>,
+    /// How many bytes behind `distance` it must lie in.
     pub within: Option<i64>,
+    /// Whether it must be at the start of the buffer.
     pub at_start: bool,
+    /// Whether it must be at the end of the buffer.
     pub at_end: bool,
 }
 
 /// A rule as far as the matcher needs it.
 #[derive(Clone, Debug)]
 pub struct Rule {
+    /// Its number.
     pub sid: String,
+    /// The protocol of its header.
     pub protocol: String,
+    /// Addresses and ports of the source, as they are written.
     pub source: (String, String),
+    /// Addresses and ports of the destination, as they are written.
     pub destination: (String, String),
+    /// Whether it is about what goes to the client.
     pub to_client: bool,
+    /// Its contents, in order.
     pub contents: Vec<Content>,
 }
 
 /// What two hosts sent each other.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
+    /// The bytes that the client sends.
     pub to_server: Vec<u8>,
+    /// The bytes that the server sends.
     pub to_client: Vec<u8>,
 }
 
@@ -65,7 +82,7 @@ fn modern(name: &str) -> Option<(String, bool)> {
         return Some((String::new(), false));
     }
     sticky.iter().any(|prefix| name.starts_with(prefix)).then(|| {
-        let (family, rest) = name.split_at(name.find(['_', '.']).unwrap());
+        let (family, rest) = name.split_at(name.find(['_', '.']).expect("in all prefixes"));
         (format!("{family}.{}", &rest[1..]), false)
     })
 }
@@ -137,7 +154,7 @@ fn options(text: &str) -> Vec<String> {
         if c == ';' && !escaped {
             options.push(String::new());
         } else {
-            options.last_mut().unwrap().push(c);
+            options.last_mut().expect("never empty").push(c);
         }
         escaped = c == '\\' && !escaped;
     }
@@ -158,7 +175,7 @@ fn content(value: &str, buffer: String) -> Content {
                 hex = !hex;
                 let all = std::mem::take(&mut digits);
                 let pairs = (0..all.len() / 2).map(|at| &all[at * 2..at * 2 + 2]);
-                bytes.extend(pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()));
+                bytes.extend(pairs.map(|pair| u8::from_str_radix(pair, 16).expect("two digits")));
             }
             c if hex => digits.extend((!c.is_whitespace()).then_some(c)),
             '\\' if !escaped => {
