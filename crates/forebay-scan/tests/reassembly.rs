@@ -239,6 +239,11 @@ fn other_doubts_have_their_names() {
     assert_eq!(give(&[(0, syn(99)), (0, fin), (0, segment(100, 3, b"def"))]), ["past_fin"]);
     let early = Segment { flags: FIN, ..segment(100, 0, b"") };
     assert_eq!(give(&[(0, syn(99)), (0, fin), (0, early)]), ["fin"]);
+    // Found by the fuzzer: a FIN half of all sequence numbers away is neither ahead nor behind.
+    for far in [1 << 31, (1 << 30) + 4, u32::MAX << 30] {
+        let far = Segment { flags: FIN, ..segment(100, far, b"") };
+        assert_eq!(give(&[(0, syn(99)), (0, data), (0, far)]), ["out_of_window"]);
+    }
     // A port that is closed: a SYN, and a reset that has no place in any stream.
     let refused = Segment { flags: RST | ACK, ..ack(0, 100) };
     assert_eq!(give(&[(0, syn(99)), (1, refused)]), [""; 0]);

@@ -165,8 +165,21 @@ impl Direction {
         !self.held.is_empty() || self.is_started() && self.missing() > 0
     }
 
+    /// How far a number is ahead of the next byte, unless that is farther than any window.
+    fn ahead_in_window(&self, number: u32, found: &mut Uncertainties) -> Option<i32> {
+        let ahead = distance(self.next, number);
+        let is_in = (-LARGEST_WINDOW..=LARGEST_WINDOW).contains(&ahead);
+        if !is_in {
+            found.insert(Uncertainty::OutOfWindow);
+        }
+        is_in.then_some(ahead)
+    }
+
     /// Notes a FIN with this sequence number.
     pub(super) fn finish(&mut self, fin: u32, found: &mut Uncertainties) {
+        if self.ahead_in_window(fin, found).is_none() {
+            return;
+        }
         if !self.has(FIN_SEEN) {
             self.fin = fin;
             self.flags |= FIN_SEEN;
@@ -184,11 +197,7 @@ impl Direction {
         found: &mut Uncertainties,
         deliver: &mut dyn FnMut(&[u8], bool),
     ) {
-        let ahead = distance(self.next, data.start);
-        if !(-LARGEST_WINDOW..=LARGEST_WINDOW).contains(&ahead) {
-            found.insert(Uncertainty::OutOfWindow);
-            return;
-        }
+        let Some(ahead) = self.ahead_in_window(data.start, found) else { return };
         let mut data = data;
         if ahead < 0 {
             let repeated = data.sent.min(ahead.unsigned_abs());
