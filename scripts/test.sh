@@ -18,17 +18,20 @@ export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 # Tests send signals, which a shell has its background jobs ignore.
 tests() { env --default-signal cargo test "${packages[@]}" --locked "$@" 2>&1; }
 
-for program in crates/*/tests/l*; do
+for program in crates/*/tests/{l,pe}*; do
     # The patterns below would leave it out.
-    [[ ${program##*/} == live* ]] || { echo "$program: expected a name that begins with live, or not with l" >&2; exit 1; }
+    [[ ${program##*/} == @(live*|peaks.rs) ]] || { echo "$program: expected a name that begins with live, or with neither l nor pe" >&2; exit 1; }
 done
 tests --no-run
-# The live tests mostly wait, so all others run beside them.
+# The live tests mostly wait, and those of `peaks` run one after another, so all others run beside them.
 tests --test 'live*' >"$logs/live" &
 live=$! status=0
-{ tests --lib --bins --test '[!l]*' && tests --doc; } | tee "$logs/log" || status=$?
+tests --test peaks >"$logs/peaks" &
+peaks=$!
+{ tests --lib --bins --test '[!lp]*' --test 'p[!e]*' && tests --doc; } | tee "$logs/log" || status=$?
 wait "$live" || status=$?
-tee -a "$logs/log" <"$logs/live"
+wait "$peaks" || status=$?
+cat "$logs/live" "$logs/peaks" | tee -a "$logs/log"
 
 sort -u "$FOREBAY_SKIPPED" | sed 's/^/skipped: /'
 skipped=$(cut -d: -f1 "$FOREBAY_SKIPPED" | sort -u | wc -l)
