@@ -8,7 +8,7 @@ use forebay_pipeline::stages::{
     CompiledScan, Hits, MOST_COUNTED, OPTIONAL, Scan, ScanMode, ScanOptions,
 };
 use forebay_pipeline::{Chain, GroupStages, Place, Settings};
-use forebay_scan::reassembly::Uncertainty;
+use forebay_scan::reassembly::{Limits, Uncertainty};
 use forebay_scan::{Engine, LiteralSet};
 
 use crate::support::*;
@@ -407,6 +407,39 @@ fn counters_are_bounded() {
     let hits = scan.hits().read();
     assert_eq!((hits.literals.len(), hits.others), (MOST_COUNTED, 100));
     assert_eq!(hits.literals[0], (0, 1));
+}
+
+/// Segments of `len` bytes that begin `step` behind each other, from number 101 on.
+fn segments(number: u32, len: usize, step: u32) -> Vec<Vec<u8>> {
+    (0..number).map(|i| tcp_packet(1, 2, ACK, 101 + i * step, &vec![b'.'; len])).collect()
+}
+
+#[test]
+fn more_held_bytes_and_parts_than_a_batch_has_room_for_are_scanned() {
+    let mut options = ScanOptions::new(ScanMode::Stream, Engine::default());
+    options.reassembly = Limits { connection: 128 << 20, held: 128 << 20, digests: 1 << 20 };
+    let scan = with_options(options, &[b"evil"]);
+    // The first segment comes last, and behind it, in the same batch, the end of a literal.
+    let (mut late, end) = (opening(), 101 + 300 * 1_400);
+    late.extend(segments(300, 1_400, 1_400).split_off(1));
+    late.push(tcp_packet(1, 2, ACK, end, b"ev"));
+    late.extend(segments(1, 1_400, 0));
+    late.push(tcp_packet(1, 2, ACK, end + 2, b"il"));
+    let suspect = suspects(&mut chain(&scan), &late);
+    assert_eq!(suspect[suspect.len() - 3..], [true, false, true]);
+    // The other end has all bytes, and half of them were not seen: each other one is a part.
+    for number in [1_500, 66_000] {
+        let mut holes = [opening(), segments(number, 1, 2).split_off(1)].concat();
+        // Behind these parts, its own stream goes on with bytes that are held.
+        holes.push(tcp_packet(2, 1, ACK, 503, b"il"));
+        holes.push(acknowledging(101 + 2 * number, tcp_packet(2, 1, ACK, 501, b"ev")));
+        holes.push(tcp_packet(1, 2, ACK, 100 + 2 * number, b"..evil"));
+        let mut chain = chain(&scan);
+        assert_eq!(suspects(&mut chain, &holes).last(), Some(&true));
+        let remarks = chain.remarks();
+        let found = ["scan_doubt_gap", "scan_packets_hit"].map(|name| remarks.get(name));
+        assert_eq!(found, [1, 2], "{number}");
+    }
 }
 
 #[test]
