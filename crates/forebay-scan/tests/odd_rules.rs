@@ -26,10 +26,10 @@ fn the_literal_is_one_that_must_be_in_the_stream() {
         ("tcp", r#"content:"abcdef"; fast_pattern; content:"ghijkl";"#, "abcdef"),
         ("tcp", r#"content:!"longer than"; content:"abc";"#, "abc"),
         ("tcp", r#"content:"a\;b\"|0d 0A|c";"#, r#"a;b\"\r\nc"#),
-        ("http", r#"content:"/a/../bcde?fg=% h"; http_uri;"#, "bcde"),
-        ("http", r#"http.uri; content:"index.php?option=com_foo";"#, "com_foo"),
+        ("http", r#"content:"/a/../bcde?fg=% h"; http_uri;"#, r"/bcde \\bcde %2fbcde %5cbcde"),
+        ("http", r#"http.uri; content:"index.php?option=com_foo";"#, "=com_foo %3dcom_foo"),
         ("http", r#"http.uri; content:"/a%0ab|0a|";"#, "%0a"),
-        ("http", r#"http.uri; content:".aspx|3b 2e|";"#, ".aspx;."),
+        ("http", r#"http.uri; content:".aspx|3b 2e|";"#, ";. %3b."),
         ("udp", r#"content:"|84 00 00|"; content:"|00 00 00|"; within:3;"#, r"\x84\x00\x00"),
         (
             "udp",
@@ -43,7 +43,7 @@ fn the_literal_is_one_that_must_be_in_the_stream() {
             r#"flow:to_server; http.user_agent; content:"Mozilla/4.0 (x qq";"#,
             "Mozilla/4.0 (x qq",
         ),
-        ("http", r#"flow:to_client; http.header; content:"Server|3a| abcd efghi";"#, "efghi"),
+        ("http", r#"flow:to_client; http.header; content:"|3a| abcd efghij";"#, "efghij"),
         ("dns", r#"dns.query; content:"www.evilname.co";"#, r"\x08evilname .evilname evilname."),
         ("dns", r#"dns_query; content:".pw"; pcre:"/a/R"; isdataat:!1,relative;"#, "pw"),
         ("tls", r#"tls.cert_subject; content:"CN=*.evil.example";"#, "*.evil.example"),
@@ -134,13 +134,42 @@ fn rules_that_inspect_a_stream_pass_whole_flows() {
 
 #[test]
 fn short_values_are_looked_for_with_what_is_before_them() {
-    let rule =
+    let whole =
         rule("http any any -> any any", r#"content:"User-Agent|3a| [|0d 0a|"; http_header;"#);
-    let found = literals(&rule);
+    let found = literals(&whole);
+    for expected in [
+        r"User-Agent:[\r",
+        r"User-Agent: [\n",
+        r"User-Agent: [\x00",
+        "User-Agent: [  ",
+        "User-Agent ",
+        r"User-Agent:\r",
+        "User-Agent:  ",
+        r"User-Agent: \t",
+    ] {
+        assert!(found.iter().any(|literal| literal == expected), "{expected}: {found:?}");
+    }
+    assert!(found.iter().all(|literal| literal.starts_with("User-Agent")), "{found:?}");
+    // Without the end of the line more may follow, and without the name all names are meant.
+    let of = |options: &str| literals(&rule("http any any -> any any", options));
+    let found = of(r#"content:"User-Agent|3a| ["; http_header;"#);
+    assert!(found.contains(&"User-Agent: [".to_owned()), "{found:?}");
+    let found = of(r#"content:"|3a| ["; http_header;"#);
     for expected in [":[", ": [", "  [", r"\t[", r"\n ["] {
         assert!(found.iter().any(|literal| literal == expected), "{expected}: {found:?}");
     }
-    assert!(found.iter().all(|literal| literal != "["), "{found:?}");
+    // A value may hold colons, and end with a comma; folded lines have the blank elsewhere.
+    let found = of(r#"content:"Agent|3a| c|3a 5c|"; http_header; flow:to_server;"#);
+    assert!(found.contains(&r"Agent: c:\\".to_owned()), "{found:?}");
+    let found = of(r#"content:"Agent|3a| a,|0d 0a|"; http_header; flow:to_server;"#);
+    assert!(found.contains(&"Agent: a".to_owned()), "{found:?}");
+    let folded = rule("http", r#"content:"Q|3a| a b"; http_header; flow:to_server;"#);
+    assert!(folded.hazards.folding && literals(&folded).contains(&"Q: a b".to_owned()));
+    let to_client = rule("http", r#"content:"Q|3a| a b|0d 0a|"; http_header; flow:to_client;"#);
+    assert!(!to_client.hazards.folding && literals(&to_client).contains(&"Q: a".to_owned()));
+    // An empty one.
+    let found = of(r#"content:"User-Agent|3a 20 0d 0a|"; http_header; flow:to_server;"#);
+    assert!(found.contains(&r"User-Agent: \r".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -148,8 +177,14 @@ fn short_values_of_a_header_are_looked_for_with_what_is_before_them() {
     let of = |options: &str| literals(&rule("http any any -> any any", options));
     for placed in ["depth:1;", "depth:1; offset:0;", "depth:1; isdataat:!1,relative;"] {
         let found = of(&format!(r#"content:"x"; http_user_agent; {placed}"#));
-        assert!(found.iter().any(|literal| literal == ": x"), "{placed} {found:?}");
-        assert!(found.iter().all(|literal| literal.len() > 1), "{placed} {found:?}");
+        let ends = if placed.contains("isdataat") { r"\r" } else { "" };
+        for expected in ["user-agent:x", "user-agent: x"] {
+            assert!(found.contains(&format!("{expected}{ends}")), "{placed} {found:?}");
+        }
+        // A sensor ignores zero bytes in the name.
+        assert!(found.contains(&r"\x00-agent".to_owned()), "{placed} {found:?}");
+        assert!(found.contains(&r"\x00t:".to_owned()), "{placed} {found:?}");
+        assert!(found.iter().all(|literal| literal.len() > 2), "{placed} {found:?}");
     }
     // Elsewhere in a value, or in lines of headers, nothing is known of what is before.
     for placed in
@@ -164,6 +199,11 @@ fn short_values_of_a_header_are_looked_for_with_what_is_before_them() {
         assert!(found.iter().any(|literal| literal == expected), "{found:?}");
     }
     assert!(found.iter().all(|literal| literal != "Q"), "{found:?}");
+    let found = of(r#"content:"Q|3a|"; http_header; flow:to_server;"#);
+    for expected in ["Q:", "Q :", r"Q \t"] {
+        assert!(found.iter().any(|literal| literal == expected), "{found:?}");
+    }
+    assert!(found.iter().all(|literal| literal != "Q "), "{found:?}");
 }
 
 #[test]
@@ -210,7 +250,7 @@ fn buffers_end_where_the_next_one_begins() {
     assert_eq!(literals(&modern), ["/d/e"]);
     let snort3 =
         rule("http", r#"http_uri; content:"/defgh",nocase; http_client_body; content:"/d";"#);
-    assert_eq!(literals(&snort3), ["defgh"]);
+    assert_eq!(literals(&snort3), ["/defgh", r"\\defgh", "%2fdefgh", "%5cdefgh", "@defgh"]);
     assert_eq!(snort3.side, Side::ToServer);
     let snort3 = rule("http", r#"http_header:field host; content:"a:bcd",fast_pattern,offset 3;"#);
     assert_eq!(literals(&snort3), ["bcd"]);

@@ -7,7 +7,7 @@
 use super::header::Application;
 
 /// The direction of a flow that bytes travel in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// From the client to the server.
     ToServer,
@@ -49,8 +49,8 @@ pub enum Form {
     Host,
     /// Header lines: unfolded, trimmed, repeated ones joined by `, `.
     Headers,
-    /// The value of one header, treated as header lines are.
-    HeaderValue,
+    /// The value of the header with this name, in lower case, treated as header lines are.
+    HeaderValue(&'static str),
     /// The body of a request: chunks joined, decompressed.
     RequestBody,
     /// The body of a response: chunks joined, decompressed, ranges joined.
@@ -116,14 +116,28 @@ pub fn by_keyword(name: &str) -> Option<(Buffer, Selection)> {
         "http_host" | "http.host" | "http_raw_host" | "http.host.raw" => {
             (F::Host, ToServer, Some(Http))
         }
-        "http_user_agent" | "http.user_agent" | "http_referer" | "http.referer" | "http_accept"
-        | "http.accept" | "http_accept_lang" | "http.accept_lang" | "http_accept_enc"
-        | "http.accept_enc" => (F::HeaderValue, ToServer, Some(Http)),
+        "http_user_agent" | "http.user_agent" => {
+            (F::HeaderValue("user-agent"), ToServer, Some(Http))
+        }
+        "http_referer" | "http.referer" => (F::HeaderValue("referer"), ToServer, Some(Http)),
+        "http_accept" | "http.accept" => (F::HeaderValue("accept"), ToServer, Some(Http)),
+        "http_accept_lang" | "http.accept_lang" => {
+            (F::HeaderValue("accept-language"), ToServer, Some(Http))
+        }
+        "http_accept_enc" | "http.accept_enc" => {
+            (F::HeaderValue("accept-encoding"), ToServer, Some(Http))
+        }
         "http.request_header" | "http_request_header" => (F::Headers, ToServer, Some(Http)),
-        "http.server" | "http.location" => (F::HeaderValue, ToClient, Some(Http)),
+        "http.server" => (F::HeaderValue("server"), ToClient, Some(Http)),
+        "http.location" => (F::HeaderValue("location"), ToClient, Some(Http)),
         "http.response_header" | "http_response_header" => (F::Headers, ToClient, Some(Http)),
-        "http_connection" | "http.connection" | "http_content_type" | "http.content_type"
-        | "http_content_len" | "http.content_len" => (F::HeaderValue, Either, Some(Http)),
+        "http_connection" | "http.connection" => (F::HeaderValue("connection"), Either, Some(Http)),
+        "http_content_type" | "http.content_type" => {
+            (F::HeaderValue("content-type"), Either, Some(Http))
+        }
+        "http_content_len" | "http.content_len" => {
+            (F::HeaderValue("content-length"), Either, Some(Http))
+        }
         "http_header" | "http.header" | "http_cookie" | "http.cookie" | "http_header_names"
         | "http.header_names" | "http_start" | "http.start" => (F::Headers, Either, Some(Http)),
         "http_client_body" | "http.request_body" => (F::RequestBody, ToServer, Some(Http)),

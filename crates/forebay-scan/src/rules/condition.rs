@@ -53,6 +53,15 @@ impl FieldTest {
     pub fn admits(&self, value: u32) -> bool {
         (self.first <= value && value <= self.last) != self.negated
     }
+
+    /// Whether some value from `least` to `most` passes the test.
+    pub(super) fn admits_some(&self, least: u32, most: u32) -> bool {
+        if self.negated {
+            least < self.first || self.last < most
+        } else {
+            self.first <= most && least <= self.last
+        }
+    }
 }
 
 /// How the flags of `flags` are compared.

@@ -4,7 +4,7 @@
 //! contents are all in the payload cannot fire on a datagram which lacks one of them.
 
 use super::buffers::Buffer;
-use super::condition::Field;
+use super::condition::{Field, FieldTest};
 use super::rule::{Content, Rule};
 
 /// What the tests of one datagram may take for each of its bytes, and besides: places that are looked
@@ -21,12 +21,20 @@ pub struct Place {
     is_unknown: bool,
 }
 
-/// The payload of a UDP datagram that is neither a fragment nor in a tunnel, all of it.
+/// The payload of a UDP datagram that is neither a fragment nor in a tunnel, all of it; or such a packet
+/// of ICMP, with its headers.
 #[derive(Debug)]
 pub struct Datagram<'a> {
     payload: &'a [u8],
+    /// Bytes at the start that may be headers.
+    most_headers: u32,
+    /// Type and code of ICMP.
+    icmp: Option<(u8, u8)>,
     work: usize,
 }
+
+/// The most bytes of an IPv4 header and of what a sensor takes for the header of an ICMP message.
+const MOST_HEADERS: u32 = 60 + 68;
 
 impl Place {
     /// Takes a modifier of the content: `offset`, `depth`, `distance` or `within`; of others nothing.
@@ -63,15 +71,44 @@ impl<'a> Datagram<'a> {
     /// That with this payload.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
-        Self { payload, work: WORK_BESIDES + WORK_OF_BYTE * payload.len() }
+        let work = WORK_BESIDES + WORK_OF_BYTE * payload.len();
+        Self { payload, most_headers: 0, icmp: None, work }
+    }
+
+    /// An IPv4 packet of ICMP, from its IP header on, with type and code.
+    #[must_use]
+    pub fn icmp(packet: &'a [u8], icmp: (u8, u8)) -> Self {
+        Self { most_headers: MOST_HEADERS, icmp: Some(icmp), ..Self::new(packet) }
+    }
+
+    /// Whether the packet may pass a test of a field.
+    fn admits(&self, test: &FieldTest) -> bool {
+        match (test.field, self.icmp) {
+            (Field::PayloadLen, _) => {
+                let most = self.payload.len() as u32;
+                test.admits_some(most.saturating_sub(self.most_headers), most)
+            }
+            (Field::IcmpType, Some((kind, _))) => test.admits(u32::from(kind)),
+            (Field::IcmpCode, Some((_, code))) => test.admits(u32::from(code)),
+            _ => true,
+        }
+    }
+
+    /// Whether it may be a message of DNS by its header (Suricata's `probe_header_validity`): as long as it
+    /// must be for its numbers of questions and records, of two bytes each at least.
+    pub(super) fn may_be_dns(&self) -> bool {
+        let Some(numbers) = self.payload.get(4..12) else { return false };
+        let sum: usize =
+            numbers.chunks(2).map(|n| usize::from(u16::from_be_bytes([n[0], n[1]]))).sum();
+        2 * sum <= self.payload.len()
     }
 
     /// Whether a rule cannot fire on the datagram. When the tests of a datagram have taken as much as
     /// they may, any rule can.
     pub(super) fn excludes(&mut self, rule: &Rule) -> bool {
         let len = self.payload.len() as u32;
-        let mut sizes = rule.condition.fields.iter().filter(|test| test.field == Field::PayloadLen);
-        if len < rule.features.least_payload || sizes.any(|test| !test.admits(len)) {
+        let mut fields = rule.condition.fields.iter();
+        if len < rule.features.least_payload || fields.any(|test| !self.admits(test)) {
             return true;
         }
         let mut positive = rule.contents.iter().filter(|content| !content.negated);
@@ -80,7 +117,8 @@ impl<'a> Datagram<'a> {
             return false;
         }
         positive.any(|content| {
-            let part = content.place.part(self.payload);
+            let is_exact = self.most_headers == 0;
+            let part = if is_exact { content.place.part(self.payload) } else { self.payload };
             self.has(part, content) == Some(false)
         })
     }
@@ -145,6 +183,49 @@ mod tests {
         ] {
             assert_eq!(excludes(options, payload.as_bytes()), expected, "{options} {payload}");
         }
+    }
+
+    #[test]
+    fn packets_of_icmp_have_headers_of_unknown_length() {
+        let excludes = |options: &str, kind: u8, len: usize| {
+            let (mut rules, mut errors) = (RuleSet::new(), Vec::new());
+            let text = format!("alert icmp any any -> any any (content:\"ab\"; {options} sid:1;)");
+            rules.parse("rules", text.as_bytes(), &mut errors);
+            let mut packet = vec![0; len];
+            packet[len - 2..].copy_from_slice(b"ab");
+            Datagram::icmp(&packet, (kind, 0)).excludes(&rules.rules()[0])
+        };
+        for (options, kind, len, expected) in [
+            ("", 8, 60, false),
+            ("itype:8;", 8, 60, false),
+            ("itype:8;", 0, 60, true),
+            ("itype:>3;", 0, 60, true),
+            ("icode:1;", 8, 60, true),
+            ("dsize:8;", 8, 36, false),
+            ("dsize:8;", 8, 136, false),
+            ("dsize:8;", 8, 137, true),
+            ("dsize:>60;", 8, 60, true),
+            ("dsize:!8;", 8, 36, false),
+            ("content:\"cd\";", 8, 60, true),
+            ("content:\"ab\"; depth:2;", 8, 60, false),
+            ("isdataat:100;", 8, 60, true),
+        ] {
+            assert_eq!(excludes(options, kind, len), expected, "{options} {kind} {len}");
+        }
+    }
+
+    #[test]
+    fn a_message_of_dns_is_as_long_as_its_records_need() {
+        let message = |numbers: [u8; 4], len: usize| {
+            let mut bytes = vec![0; len];
+            for (at, number) in numbers.into_iter().enumerate().filter(|(at, _)| 5 + 2 * at < len) {
+                bytes[5 + 2 * at] = number;
+            }
+            Datagram::new(&bytes).may_be_dns()
+        };
+        assert!(message([1, 0, 0, 0], 17) && message([1, 2, 3, 4], 20));
+        assert!(!message([1, 2, 3, 5], 20) && !message([0; 4], 11) && message([0; 4], 12));
+        assert!(!Datagram::new(&[0x80; 1400]).may_be_dns());
     }
 
     #[test]

@@ -82,7 +82,31 @@ pub struct Extracted {
     pub literals: Vec<(Vec<u8>, bool)>,
     pub hazards: Hazards,
     pub side: Side,
+    /// How rare the literals are likely to be.
+    pub rarity: u32,
+    pub others: Vec<Other>,
 }
+
+/// Another part of the contents of a rule: one of its literals is in the traffic, too, if the rule
+/// fires, or one of its hazards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Other {
+    /// The literals.
+    pub literals: Vec<(Vec<u8>, bool)>,
+    /// What could hide them.
+    pub hazards: Hazards,
+    /// The direction that they stand in.
+    pub side: Side,
+    /// How rare they are likely to be.
+    pub rarity: u32,
+}
+
+/// The most other parts of a rule that are kept.
+const MOST_OTHERS: usize = 4;
+
+/// Other parts are as rare as this at least, and have so many literals at most.
+const LEAST_RARITY: u32 = 3;
+const MOST_LITERALS: usize = 64;
 
 /// The most bytes of a content that are looked for: scans of streams keep as many of each.
 const MAX_TAKEN: usize = 64;
@@ -91,19 +115,39 @@ const MAX_TAKEN: usize = 64;
 pub fn extract(contents: &[Content], condition: &Condition, features: &Features) -> Extracted {
     let rule_side = condition.side.unwrap_or(Side::Either);
     let positive = || contents.iter().filter(|content| !content.negated);
-    let best = positive()
+    let mut all: Vec<_> = positive()
         .filter(|content| !content.derived)
         .flat_map(|content| {
             pieces::pieces(content, condition.application, rule_side)
                 .into_iter()
                 .map(move |piece| (score(&piece, content), piece, content))
         })
-        .max_by_key(|(score, ..)| *score);
-    if let Some((_, piece, content)) = best {
-        let side = content.buffer.side.and(rule_side);
-        let (mut literals, hazards) = (piece.literals, piece.hazards);
+        .collect();
+    // Of equals the last one.
+    all.reverse();
+    all.sort_by_key(|(score, ..)| Reverse(*score));
+    let mut parts = all.into_iter().map(|((rarity, ..), piece, content)| {
+        let Piece { mut literals, unusual, hazards, .. } = piece;
+        literals.extend(unusual);
         literals.iter_mut().for_each(|(bytes, _)| bytes.truncate(MAX_TAKEN));
-        return Extracted { class: Class::Filterable, literals, hazards, side };
+        Other { literals, hazards, side: content.buffer.side.and(rule_side), rarity }
+    });
+    if let Some(Other { literals, hazards, side, rarity }) = parts.next() {
+        let mut others: Vec<Other> = Vec::new();
+        for part in parts {
+            let says_more = |known: &[(Vec<u8>, bool)]| {
+                !part.literals.iter().any(|(a, _)| known.iter().any(|(b, _)| overlap(a, b)))
+            };
+            if part.rarity >= LEAST_RARITY
+                && part.literals.len() <= MOST_LITERALS
+                && others.len() < MOST_OTHERS
+                && says_more(&literals)
+                && others.iter().all(|other| says_more(&other.literals))
+            {
+                others.push(part);
+            }
+        }
+        return Extracted { class: Class::Filterable, literals, hazards, side, rarity, others };
     }
     let cause = if features.event {
         Cause::Event
@@ -125,16 +169,45 @@ pub fn extract(contents: &[Content], condition: &Condition, features: &Features)
         literals: Vec::new(),
         hazards: Hazards::default(),
         side: Side::Either,
+        rarity: 0,
+        others: Vec::new(),
     }
 }
 
+/// Whether one text is part of the other, in any case.
+fn overlap(a: &[u8], b: &[u8]) -> bool {
+    let (short, long) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    long.windows(short.len()).any(|window| window.eq_ignore_ascii_case(short))
+}
+
 /// Words of ordinary traffic. Bytes of a literal that they cover make it no rarer.
-const COMMON: [&[u8]; 42] = [
+const COMMON: [&[u8]; 63] = [
     // The counts of a query or answer of DNS.
     b"\x00\x01\x00\x00\x00\x00\x00\x00",
     b"\x01\x00\x00\x01",
     b"http/1.",
-    b"mozilla/",
+    b"http",
+    b"mozilla",
+    b"firefox",
+    b"chrome",
+    b"accept-encoding",
+    b"accept-language",
+    b"gzip",
+    b"deflate",
+    b"chunked",
+    b"keep-alive",
+    b"close",
+    b"multipart/form-data",
+    b"max-age",
+    b"no-cache",
+    b"download",
+    b"version",
+    b"user",
+    b"session",
+    b"software",
+    b"<title>",
+    b"windows",
+    b"document",
     b"user-agent",
     b"content-",
     b"compatible",
@@ -175,15 +248,25 @@ const COMMON: [&[u8]; 42] = [
     b"function",
 ];
 
+/// What the name before a value adds to its rarity.
+const BEHIND_NAME: u32 = 3;
+const MOST_BEHIND_NAME: u32 = 16;
+
 /// How rare a piece is likely to be: bytes, without repeated ones and those of common words.
 fn score(piece: &Piece, content: &Content) -> (u32, Reverse<u32>, bool, usize) {
     let shortest = piece.literals.iter().map(|(bytes, _)| bytes.len()).min().unwrap_or(0);
     let rarity =
         piece.literals.iter().map(|(bytes, nocase)| rarity(bytes, *nocase)).min().unwrap_or(0);
+    // A value is rarely behind just this name; one that is rare anyway needs fewer literals.
+    let behind_name = (rarity + BEHIND_NAME).min(MOST_BEHIND_NAME);
+    let rarity = if piece.unusual.is_empty() { rarity } else { behind_name };
     // The triggers of a costly piece let ordinary traffic pass, for all rules: it is a last resort.
     let most = [24, 2, 1][piece.cost.min(2) as usize];
     (rarity.min(most), Reverse(piece.cost), content.fast_pattern, shortest)
 }
+
+/// Bytes of common words that count as a half byte of another literal.
+const LONG_WORD: u32 = 5;
 
 /// Half bytes of a literal that are likely to tell it from ordinary traffic.
 fn rarity(bytes: &[u8], nocase: bool) -> u32 {
@@ -191,7 +274,10 @@ fn rarity(bytes: &[u8], nocase: bool) -> u32 {
     let mut common = vec![false; lower.len()];
     for word in COMMON {
         for (at, window) in lower.windows(word.len()).enumerate() {
-            if window == word {
+            // `get` is not in `wget`.
+            let letter = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphabetic);
+            let within = at > 0 && letter(lower.get(at - 1)) && letter(word.first());
+            if window == word && !within {
                 common[at..at + word.len()].fill(true);
             }
         }
@@ -207,6 +293,7 @@ fn rarity(bytes: &[u8], nocase: bool) -> u32 {
                 (false, false) => 2,
             };
     }
-    // A single byte is in all traffic.
-    if bytes.len() > 1 { rarity.max(1) } else { bytes.len() as u32 }
+    // Long words are rarer than short ones, however common. A single byte is in all traffic.
+    let covered = common.iter().filter(|&&is| is).count() as u32;
+    if bytes.len() > 1 { (rarity + covered / LONG_WORD).max(1) } else { bytes.len() as u32 }
 }

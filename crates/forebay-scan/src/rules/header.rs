@@ -114,6 +114,8 @@ pub enum Application {
     Dns,
     /// SMTP.
     Smtp,
+    /// FTP's control connections.
+    Ftp,
     /// Another one.
     Other,
 }
@@ -149,7 +151,8 @@ impl Protocol {
             "smb" | "dcerpc" => (TcpOrUdp, Some(App::Smb)),
             "dns" | "doh2" => (TcpOrUdp, Some(App::Dns)),
             "smtp" => (Tcp, Some(App::Smtp)),
-            "ftp" | "ftp-data" | "ssh" | "imap" | "pop3" | "telnet" => (Tcp, Some(App::Other)),
+            "ftp" => (Tcp, Some(App::Ftp)),
+            "ftp-data" | "ssh" | "imap" | "pop3" | "telnet" => (Tcp, Some(App::Other)),
             name if APPLICATIONS.contains(&name) => (TcpOrUdp, Some(App::Other)),
             _ => (Any, None),
         };

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::RuleSet;
 use super::buffers::Side;
 use super::datagram::Datagram;
-use super::header::{Application, Endpoint};
+use super::evidence::{self, Evidence, Group, Needs};
+use super::header::{Endpoint, Transport};
+use super::marks::{Marks, RuleNeeds};
 use super::pieces::Hazards;
 use super::triggers::{self, Trigger};
 use crate::{LiteralError, LiteralSet};
@@ -17,8 +19,9 @@ pub enum Owner {
     Rule(u32),
     /// A trigger, by its index in [`RuleLiterals::triggers`].
     Trigger(u32),
-    /// The sign that a flow may be HTTP.
-    HttpMarker,
+    /// What rules need besides a literal, in a direction: the sign of an application, or another part
+    /// of their contents.
+    Mark(u8, Side),
 }
 
 /// Protocol and ends of a flow.
@@ -32,47 +35,6 @@ pub struct FlowEnds {
     pub b: Endpoint,
 }
 
-/// What the literals found in a flow so far allow to be said of it. It starts as its default, and
-/// is kept for both directions together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Evidence {
-    http: bool,
-    /// What was found and counts only if the flow may be HTTP.
-    pending: Option<Owner>,
-    may_match: bool,
-}
-
-impl Evidence {
-    /// Whether a filterable rule may fire on the flow. It stays true.
-    #[must_use]
-    pub fn may_match(self) -> bool {
-        self.may_match
-    }
-
-    /// Whether the flow may be HTTP.
-    #[must_use]
-    pub fn may_be_http(self) -> bool {
-        self.http
-    }
-
-    /// Whether something was found that makes the flow one that may match once it may be HTTP.
-    #[must_use]
-    pub fn is_pending(self) -> bool {
-        self.pending.is_some()
-    }
-
-    /// Adds that a packet of the flow meets the condition of an always-forward rule, which passes
-    /// the whole flow, or does so if the flow may be HTTP. Returns whether it now may match.
-    pub(super) fn forward(&mut self, rule: u32, http_only: bool) -> bool {
-        if http_only && !self.http {
-            self.pending = self.pending.or(Some(Owner::Rule(rule)));
-        } else {
-            self.may_match = true;
-        }
-        self.may_match
-    }
-}
-
 /// The literals of a rule set, with their owners.
 #[derive(Clone, Debug)]
 pub struct RuleLiterals {
@@ -81,6 +43,9 @@ pub struct RuleLiterals {
     starts: Vec<u32>,
     owners: Vec<Owner>,
     triggers: Vec<Trigger>,
+    /// What each rule needs besides.
+    needs: Vec<RuleNeeds>,
+    groups: Vec<Group>,
 }
 
 /// Literals under construction: equal ones once.
@@ -120,11 +85,21 @@ impl RuleLiterals {
             }
         }
         let triggers = triggers::triggers(&hazards);
+        let marks = Marks::new(rules.rules(), &hazards);
         for (index, trigger) in (0..).zip(&triggers) {
             builder.add(&trigger.bytes, trigger.nocase, Owner::Trigger(index))?;
         }
-        for marker in triggers::http_markers() {
-            builder.add(&marker, true, Owner::HttpMarker)?;
+        for (marker, side) in triggers::http_markers() {
+            builder.add(&marker, true, Owner::Mark(evidence::HTTP, side))?;
+        }
+        let is_needed = |mark: u8| marks.needs.iter().any(|needs| needs.all.marks >> mark & 1 != 0);
+        for marker in triggers::FTP_MARKERS.iter().filter(|_| is_needed(evidence::FTP)) {
+            builder.add(marker.as_bytes(), true, Owner::Mark(evidence::FTP, Side::Either))?;
+        }
+        for ((literals, side), mark) in &marks.parts {
+            for (bytes, nocase) in literals {
+                builder.add(bytes, *nocase, Owner::Mark(*mark, *side))?;
+            }
         }
         let Builder { set, mut pairs, .. } = builder;
         pairs.sort_unstable();
@@ -133,7 +108,8 @@ impl RuleLiterals {
             .map(|literal| pairs.partition_point(|&(index, _)| (index as usize) < literal) as u32)
             .collect();
         let owners = pairs.into_iter().map(|(_, owner)| owner).collect();
-        Ok(Self { set, starts, owners, triggers })
+        let Marks { needs, groups, .. } = marks;
+        Ok(Self { set, starts, owners, triggers, needs, groups })
     }
 
     /// The literals.
@@ -146,6 +122,19 @@ impl RuleLiterals {
     #[must_use]
     pub fn triggers(&self) -> &[Trigger] {
         &self.triggers
+    }
+
+    /// The literals of the other parts of a rule's contents that it needs, by its index in `rules`: for each
+    /// part one of them is in the traffic if the rule fires.
+    pub fn parts<'a>(
+        &self,
+        rules: &'a RuleSet,
+        rule: u32,
+    ) -> impl Iterator<Item = &'a [(Vec<u8>, bool)]> {
+        let needed = self.needs.get(rule as usize).map_or(0, |needs| needs.parts);
+        let others = rules.rules().get(rule as usize).map(|rule| &rule.others);
+        let others = (0..8).zip(others.into_iter().flatten());
+        others.filter(move |(at, _)| needed >> at & 1 != 0).map(|(_, part)| &part.literals[..])
     }
 
     /// The owners of a literal; none for an index that is not of the set.
@@ -177,12 +166,12 @@ impl RuleLiterals {
         let is_tcp = flow.is_some_and(|flow| flow.protocol == 6);
         let direction = if is_tcp { direction } else { Side::Either };
         for &owner in self.owners(literal) {
-            let http_only = match owner {
-                Owner::HttpMarker => {
-                    evidence.http = true;
-                    if let Some(first) = evidence.pending.filter(|_| !evidence.may_match) {
-                        evidence.may_match = true;
-                        return Some(first);
+            let needs = match owner {
+                Owner::Mark(mark, side) => {
+                    if side.admits(direction)
+                        && let Some(waited) = evidence.mark(mark, &self.groups)
+                    {
+                        return Some(waited);
                     }
                     continue;
                 }
@@ -195,23 +184,36 @@ impl RuleLiterals {
                     if datagram.as_mut().is_some_and(|datagram| datagram.excludes(rule)) {
                         continue;
                     }
-                    rule.condition.application == Some(Application::Http)
+                    let needs = self.needs[index as usize];
+                    if flow.is_some() { needs.all } else { needs.without_flow }
                 }
                 Owner::Trigger(index) => {
                     let trigger = &self.triggers[index as usize];
-                    if !trigger.side.admits(direction) {
+                    // HTTP is over TCP only.
+                    let may_be_tcp = |flow: &FlowEnds| Transport::Tcp.admits(flow.protocol);
+                    let is_other = trigger.http_only && !flow.is_none_or(may_be_tcp);
+                    if is_other || !trigger.side.admits(direction) {
                         continue;
                     }
-                    trigger.http_only
+                    if trigger.http_only { Needs::HTTP } else { Needs::NONE }
                 }
             };
-            if !http_only || evidence.http {
-                let first = !evidence.may_match;
-                evidence.may_match = true;
+            let first = !evidence.may_match();
+            if evidence.add(needs, owner) {
                 return first.then_some(owner);
             }
-            evidence.pending = evidence.pending.or(Some(owner));
         }
         None
+    }
+
+    /// Adds a packet to the evidence of its flow, before its literals: `datagram` if it is one, all of it,
+    /// in no tunnel. Returns what makes the flow one that may match, if the packet does.
+    pub fn observe_packet(
+        &self,
+        datagram: Option<&Datagram<'_>>,
+        evidence: &mut Evidence,
+    ) -> Option<Owner> {
+        let may_be_dns = datagram.is_none_or(Datagram::may_be_dns);
+        if may_be_dns { evidence.mark(evidence::DNS, &self.groups) } else { None }
     }
 }

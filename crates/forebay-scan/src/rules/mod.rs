@@ -19,11 +19,14 @@ pub mod addresses;
 mod buffers;
 mod condition;
 mod datagram;
+mod evidence;
 mod extract;
 mod forward;
 mod header;
+mod header_lines;
 mod keywords;
 mod literals;
+mod marks;
 mod options;
 mod pieces;
 mod rule;
@@ -36,10 +39,11 @@ pub use condition::{
     Applications, Condition, Field, FieldTest, FlagsComparison, FlagsTest, PacketFacts,
 };
 pub use datagram::Datagram;
+pub use evidence::Evidence;
 pub use extract::{Cause, Class};
 pub use forward::{ForwardTests, Forwarded, MOST_TESTS};
 pub use header::{Application, Endpoint, Header, Protocol, Transport};
-pub use literals::{Evidence, FlowEnds, Owner, RuleLiterals};
+pub use literals::{FlowEnds, Owner, RuleLiterals};
 pub use pieces::Hazards;
 pub use rule::{Content, Features, MAX_CONTENTS, Rule};
 pub use source::{MAX_RULE_LEN, RuleError};

@@ -7,6 +7,7 @@
 
 use super::buffers::{Form, Side};
 use super::header::Application;
+use super::header_lines;
 use super::rule::Content;
 
 /// What can hide a literal from a scan of the stream, in bytes that are scanned for.
@@ -35,6 +36,13 @@ pub struct Hazards {
 }
 
 impl Hazards {
+    /// Whether it has all those of another one.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        let mut both = self.clone();
+        both.add(other);
+        both == *self
+    }
+
     /// Adds those of another one.
     pub fn add(&mut self, other: &Self) {
         self.uri_bytes |= other.uri_bytes;
@@ -56,6 +64,8 @@ impl Hazards {
 pub struct Piece {
     /// The literals: one, or one for each encoding.
     pub literals: Vec<(Vec<u8>, bool)>,
+    /// Further ones, for spellings that ordinary traffic does not have.
+    pub unusual: Vec<(Vec<u8>, bool)>,
     /// What could hide them.
     pub hazards: Hazards,
     /// How rare hazards are in ordinary traffic: 0, or more if they are common.
@@ -79,6 +89,7 @@ pub fn pieces(
     let one = |bytes: &[u8], nocase: bool, hazards: &Hazards| Piece {
         literals: vec![(bytes.to_vec(), nocase)],
         hazards: hazards.clone(),
+        unusual: Vec::new(),
         cost: 0,
     };
     let bytes = &content.bytes[..];
@@ -90,8 +101,8 @@ pub fn pieces(
             .map(|line| one(line, content.nocase, &http2))
             .collect(),
         Form::Uri => uri(bytes),
-        Form::Host => uri(bytes).into_iter().filter(|piece| piece.cost == 0).collect(),
-        Form::Headers | Form::HeaderValue => headers(content, rule_side),
+        Form::Host => uri_runs(bytes),
+        Form::Headers | Form::HeaderValue(_) => header_lines::pieces(content, rule_side),
         Form::RequestBody => {
             vec![one(bytes, content.nocase, &Hazards { request_body: true, ..http2 })]
         }
@@ -112,8 +123,70 @@ pub fn pieces(
     }
 }
 
-fn split(bytes: &[u8], cut: impl Fn(u8) -> bool) -> impl Iterator<Item = &[u8]> {
+pub(super) fn split(bytes: &[u8], cut: impl Fn(u8) -> bool) -> impl Iterator<Item = &[u8]> {
     bytes.split(move |&byte| cut(byte)).filter(|part| !part.is_empty())
+}
+
+/// Bytes of a URI that no ordinary client encodes.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+/// A part of a URI.
+fn uri_piece(part: &[u8], cost: u32) -> Piece {
+    Piece {
+        literals: vec![(part.to_vec(), true)],
+        hazards: Hazards {
+            uri_bytes: bit_set(part),
+            backslash: part.contains(&b'/'),
+            http2: true,
+            ..Hazards::default()
+        },
+        unusual: Vec::new(),
+        cost,
+    }
+}
+
+/// Runs of plain bytes.
+fn uri_runs(bytes: &[u8]) -> Vec<Piece> {
+    split(bytes, |byte| !is_plain(byte)).map(|part| uri_piece(part, 0)).collect()
+}
+
+/// How a byte beside a run of plain ones may be written: as it is or percent-encoded; a slash also as
+/// a backslash. None for bytes that may stand for others.
+fn spellings(byte: Option<&u8>) -> Option<Vec<Vec<u8>>> {
+    let byte = *byte?;
+    let encoded = |byte: u8| format!("%{byte:02x}").into_bytes();
+    match byte {
+        b'/' => Some(vec![b"/".to_vec(), b"\\".to_vec(), encoded(b'/'), encoded(b'\\')]),
+        b'%' | b'\\' | b'?' | b'+' | b':' | b'@' => None,
+        _ => byte.is_ascii_graphic().then(|| vec![vec![byte], encoded(byte)]),
+    }
+}
+
+/// A run of plain bytes with the byte before and behind it, in all ways in which these may be written. In
+/// another way they are hidden by what hides the run: wide characters, and encodings that are encoded.
+///
+/// A sensor that includes the host in the URI leaves out an empty name of a user before it, and puts in
+/// the slash of an empty path behind it.
+fn with_edges(bytes: &[u8], start: usize, end: usize) -> Option<Piece> {
+    let in_path = start > 1 && bytes[start - 1] == b'/' && is_plain(bytes[start - 2]);
+    let mut before = start.checked_sub(1).and_then(|at| spellings(bytes.get(at)));
+    if let Some(before) = before.as_mut().filter(|_| !in_path && bytes[start - 1] == b'/') {
+        before.push(b"@".to_vec());
+    }
+    let may_be_put_in = bytes.get(end) == Some(&b'/') && !in_path;
+    let behind = spellings(bytes.get(end)).filter(|_| !may_be_put_in);
+    if before.is_none() && behind.is_none() {
+        return None;
+    }
+    let none = || vec![Vec::new()];
+    let (before, behind) = (before.unwrap_or_else(none), behind.unwrap_or_else(none));
+    let run = &bytes[start..end];
+    let literals = before
+        .iter()
+        .flat_map(|before| behind.iter().map(move |behind| ([before, run, behind].concat(), true)));
+    Some(Piece { literals: literals.collect(), ..uri_piece(run, 0) })
 }
 
 /// Parts of a URI within a segment of its path or a word of its query.
@@ -124,41 +197,36 @@ fn split(bytes: &[u8], cut: impl Fn(u8) -> bool) -> impl Iterator<Item = &[u8]> 
 /// then in longer ones, and then with the slashes at their ends, which may have been backslashes.
 /// A line feed ends the request line, so that one in a URI was encoded.
 fn uri(bytes: &[u8]) -> Vec<Piece> {
-    let piece = |part: &[u8], cost: u32| Piece {
-        literals: vec![(part.to_vec(), true)],
-        hazards: Hazards {
-            uri_bytes: bit_set(part),
-            backslash: part.contains(&b'/'),
-            http2: true,
-            ..Hazards::default()
-        },
-        cost,
-    };
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let joined = |byte: u8| !byte.is_ascii() || b"/\\?+ \n:@".contains(&byte);
-    let mut pieces: Vec<_> = split(bytes, |byte| !plain(byte)).map(|part| piece(part, 0)).collect();
+    let mut pieces = uri_runs(bytes);
+    pieces.extend(runs(bytes, is_plain).into_iter().filter_map(|(a, b)| with_edges(bytes, a, b)));
     pieces.extend(
         split(bytes, joined)
-            .filter(|part| !part.iter().all(|&b| plain(b)))
-            .map(|part| piece(part, 1)),
+            .filter(|part| !part.iter().all(|&b| is_plain(b)))
+            .map(|part| uri_piece(part, 1)),
     );
     for (start, end) in runs(bytes, |byte| !joined(byte)) {
         let slash = |at: usize| bytes.get(at) == Some(&b'/');
         let first = if start > 0 && slash(start - 1) { start - 1 } else { start };
         let last = if slash(end) { end + 1 } else { end };
         if first < start || last > end {
-            pieces.push(piece(&bytes[first..last], 2));
+            pieces.push(uri_piece(&bytes[first..last], 2));
         }
     }
     if bytes.contains(&b'\n') {
         let hazards = Hazards { uri_bytes: 1 << b'\n', http2: true, ..Hazards::default() };
-        pieces.push(Piece { literals: vec![(b"%0a".to_vec(), true)], hazards, cost: 0 });
+        pieces.push(Piece {
+            literals: vec![(b"%0a".to_vec(), true)],
+            unusual: Vec::new(),
+            hazards,
+            cost: 0,
+        });
     }
     pieces
 }
 
 /// Start and end of each longest run of bytes that `keep` accepts.
-fn runs(bytes: &[u8], keep: impl Fn(u8) -> bool) -> Vec<(usize, usize)> {
+pub(super) fn runs(bytes: &[u8], keep: impl Fn(u8) -> bool) -> Vec<(usize, usize)> {
     let mut runs = Vec::new();
     let mut start = None;
     for at in 0..=bytes.len() {
@@ -175,93 +243,6 @@ fn runs(bytes: &[u8], keep: impl Fn(u8) -> bool) -> Vec<(usize, usize)> {
     runs
 }
 
-/// Parts of a header's name or value.
-///
-/// Cut at colons and at the ends of lines (spaces around them are normalised), at `, ` (values of
-/// repeated headers are joined by it), and at spaces (folding puts one in), unless the direction
-/// is to the server, where folded lines are scanned for. A NUL may fold as a space does.
-fn headers(content: &Content, rule_side: Side) -> Vec<Piece> {
-    let to_server = content.buffer.side.and(rule_side) == Side::ToServer;
-    let hard = |byte: u8| matches!(byte, b':' | b'\r' | b'\n' | 0);
-    let blank = |byte: u8| matches!(byte, b' ' | b'\t');
-    let mut pieces = Vec::new();
-    let mut add = |part: &[u8], folding: bool, follows_colon: bool, ends_name: bool| {
-        if !part.is_empty() {
-            let hazards = Hazards { http2: true, folding, ..Hazards::default() };
-            let is_short = part.len() < SHORT_VALUE;
-            let literals = match (follows_colon, ends_name) {
-                (true, _) if is_short => after_colon(part, content.nocase),
-                (_, true) if is_short => before_colon(part, content.nocase),
-                _ => vec![(part.to_vec(), content.nocase)],
-            };
-            pieces.push(Piece { literals, hazards, cost: 0 });
-        }
-    };
-    let begins_value = content.buffer.form == Form::HeaderValue && content.at_start;
-    for (start, end) in runs(&content.bytes, |byte| !hard(byte)) {
-        let line = &content.bytes[start..end];
-        let mut follows_colon = match start {
-            0 => begins_value && !line.first().is_some_and(|&byte| blank(byte)),
-            _ => content.bytes[start - 1] == b':' && line.first() == Some(&b' '),
-        };
-        let ends_name = content.bytes.get(end) == Some(&b':');
-        let parts = split_comma(line);
-        let last = parts.len() - 1;
-        for (index, part) in parts.into_iter().enumerate() {
-            let ends_name = ends_name && index == last;
-            if to_server {
-                let ends_name = ends_name && !part.last().is_some_and(|&byte| blank(byte));
-                let part = part.trim_ascii();
-                let folding = part.iter().any(|&byte| blank(byte));
-                add(part, folding, follows_colon, ends_name);
-            } else {
-                let mut words = split(part, blank).peekable();
-                let mut first = follows_colon;
-                while let Some(word) = words.next() {
-                    let is_last = words.peek().is_none() && part.ends_with(word);
-                    add(word, false, first, ends_name && is_last);
-                    first = false;
-                }
-            }
-            follows_colon = false;
-        }
-    }
-    pieces
-}
-
-/// Values shorter than this are scanned for together with what may stand before them.
-const SHORT_VALUE: usize = 6;
-
-/// A short value behind what may stand between it and the colon before it: nothing, or blanks of
-/// any kind, the last two of which, or the colon and one, are part of the literal.
-fn after_colon(value: &[u8], nocase: bool) -> Vec<(Vec<u8>, bool)> {
-    let before = b":\t\x0b\x0c\r\n\0";
-    let direct = before.iter().map(|&byte| vec![byte]);
-    let spaced = before.iter().chain(b" ").map(|&byte| vec![byte, b' ']);
-    direct.chain(spaced).map(|lead| ([&lead[..], value].concat(), nocase)).collect()
-}
-
-/// The short end of a header's name, or of what stands before a colon elsewhere, and what may follow.
-fn before_colon(name: &[u8], nocase: bool) -> Vec<(Vec<u8>, bool)> {
-    let behind = b": \t\x0b\x0c\r\n\0";
-    behind.iter().map(|&byte| ([name, &[byte]].concat(), nocase)).collect()
-}
-
-/// Splits at `, `; neither the comma nor the space is kept.
-fn split_comma(line: &[u8]) -> Vec<&[u8]> {
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for at in 0..line.len().saturating_sub(1) {
-        if &line[at..at + 2] == b", " {
-            parts.push(&line[start..at]);
-            start = at + 2;
-        }
-    }
-    parts.push(line.get(start..).unwrap_or_default());
-    // The comma or the space alone may be at the edge of the content.
-    parts.into_iter().map(|part| part.strip_suffix(b",").unwrap_or(part)).collect()
-}
-
 /// Parts of a file. In protocols other than HTTP a file may come in blocks, and mail parsers put
 /// ends of lines in themselves.
 fn file(content: &Content, application: Option<Application>) -> Vec<Piece> {
@@ -276,6 +257,7 @@ fn file(content: &Content, application: Option<Application>) -> Vec<Piece> {
         .map(|part| Piece {
             literals: vec![(part.to_vec(), content.nocase)],
             hazards: hazards.clone(),
+            unusual: Vec::new(),
             cost: 0,
         })
         .collect()
@@ -312,7 +294,7 @@ fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
             vec![label.to_vec()]
         };
         let literals = literals.into_iter().map(|literal| (literal, true)).collect();
-        pieces.push(Piece { literals, hazards: hazards.clone(), cost: 0 });
+        pieces.push(Piece { literals, hazards: hazards.clone(), unusual: Vec::new(), cost: 0 });
     }
     pieces
 }
@@ -352,6 +334,7 @@ fn distinguished_name(content: &Content) -> Vec<Piece> {
         .map(|part| Piece {
             literals: vec![(part.to_vec(), true)],
             hazards: Hazards { tls_bytes: bit_set(part), ..Hazards::default() },
+            unusual: Vec::new(),
             cost: 0,
         })
         .collect()
@@ -362,5 +345,5 @@ fn distinguished_name(content: &Content) -> Vec<Piece> {
 fn smb_message() -> Piece {
     let hazards = Hazards { smb_compression: true, ..Hazards::default() };
     let literals = [0xff, 0xfe].map(|kind| (vec![kind, b'S', b'M', b'B'], false)).to_vec();
-    Piece { literals, hazards, cost: 2 }
+    Piece { literals, hazards, unusual: Vec::new(), cost: 2 }
 }

@@ -4,7 +4,7 @@ use super::addresses::Variables;
 use super::buffers::{self, Buffer, Selection, Side};
 use super::condition::{self, Condition};
 use super::datagram::Place;
-use super::extract::{self, Class};
+use super::extract::{self, Class, Other};
 use super::header::{self, Endpoint, Header};
 use super::keywords;
 use super::options::{self, RuleOption};
@@ -92,6 +92,10 @@ pub struct Rule {
     pub hazards: Hazards,
     /// For a filterable rule: the direction that its literals stand in.
     pub side: Side,
+    /// For a filterable rule: how rare its literals are likely to be.
+    pub(super) rarity: u32,
+    /// For a filterable rule: other parts of its contents.
+    pub(super) others: Vec<Other>,
 }
 
 impl Rule {
@@ -111,11 +115,13 @@ impl Rule {
             literals,
             hazards,
             side,
+            rarity: _,
+            others,
         } = self;
         (*gid, *sid, *class, *side) == (other.gid, other.sid, other.class, other.side)
             && (message, header, contents) == (&other.message, &other.header, &other.contents)
             && (condition, features) == (&other.condition, &other.features)
-            && (literals, hazards) == (&other.literals, &other.hazards)
+            && (literals, hazards, others) == (&other.literals, &other.hazards, &other.others)
     }
 
     /// Whether the rule may fire on a flow between these ends, of which the application protocol is
@@ -369,6 +375,8 @@ impl Parser {
             literals: extracted.literals,
             hazards: extracted.hazards,
             side: extracted.side,
+            rarity: extracted.rarity,
+            others: extracted.others,
         }
     }
 }

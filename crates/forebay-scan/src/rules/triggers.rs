@@ -112,12 +112,19 @@ const METHODS: [&str; 28] = [
     "BASELINE-CONTROL",
 ];
 
-/// Literals, in any case, without which a flow is not taken for HTTP.
-pub fn http_markers() -> impl Iterator<Item = Vec<u8>> {
+/// Literals, in any case, without which a flow is not taken for HTTP, and their direction.
+pub fn http_markers() -> impl Iterator<Item = (Vec<u8>, Side)> {
     let methods = METHODS.iter().flat_map(|method| [format!("{method} "), format!("{method}\t")]);
-    let versions = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1", "PRI * HTTP/2.0"];
-    methods.chain(versions.map(str::to_owned)).map(String::into_bytes)
+    let to_server = methods.chain(["PRI * HTTP/2.0".to_owned()]).map(|one| (one, Side::ToServer));
+    let versions = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1"];
+    let to_client = versions.map(|version| (version.to_owned(), Side::ToClient));
+    to_server.chain(to_client).map(|(marker, side)| (marker.into_bytes(), side))
 }
+
+/// Literals, in any case, without which a flow is not taken for a control connection of FTP: commands
+/// and replies by which versions of Suricata detect it.
+pub(super) const FTP_MARKERS: [&str; 7] =
+    ["FEAT", "USER ", "PASS ", "PORT ", "QUIT", "220 ", "220-"];
 
 /// Ranges of code points that Suricata's HTTP parser converts to ASCII characters (best fit to
 /// Windows-1252), a little wider than the table.
@@ -229,24 +236,15 @@ pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
     {
         if present {
             list.side = side;
-            for name in ["Transfer-Encoding", "Content-Encoding", "Content-Range", "CWS", "ZWS"] {
+            for name in ["Transfer-Encoding", "Content-Encoding", "Content-Range"] {
                 list.add(Hazard::BodyEncoding, name.as_bytes());
+            }
+            for magic in ["CWS", "ZWS"] {
+                list.add_cased(Hazard::BodyEncoding, magic.as_bytes());
             }
         }
     }
-    list.http_only = false;
-    list.side = Side::Either;
-    if hazards.mime {
-        list.add(Hazard::MailEncoding, b"Content-Transfer-Encoding");
-        list.add(Hazard::MailEncoding, b"BDAT ");
-    }
-    if hazards.blocks {
-        for kind in [0xff, 0xfe] {
-            list.add(Hazard::FileBlocks, &[kind, b'S', b'M', b'B']);
-        }
-        // The program number of NFS in a call of ONC RPC, and the upper bytes of its version.
-        list.add(Hazard::FileBlocks, &[0, 1, 0x86, 0xa3, 0, 0, 0]);
-    }
+    files(hazards, &mut list);
     if hazards.blocks || hazards.smb_compression {
         list.add(Hazard::SmbCompression, b"\xfcSMB");
     }
@@ -256,6 +254,28 @@ pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
         }
     }
     list.triggers
+}
+
+/// Triggers for files that are not carried by HTTP.
+fn files(hazards: &Hazards, list: &mut List) {
+    list.http_only = false;
+    if hazards.mime {
+        list.side = Side::ToServer;
+        list.add(Hazard::MailEncoding, b"Content-Transfer-Encoding");
+        list.add(Hazard::MailEncoding, b"BDAT ");
+    }
+    list.side = Side::Either;
+    if hazards.blocks {
+        for kind in [0xff, 0xfe] {
+            list.add(Hazard::FileBlocks, &[kind, b'S', b'M', b'B']);
+        }
+        // Program, version and procedure in a call of ONC RPC: READ and WRITE of NFS 2 and 3, and all
+        // of NFS 4, whose calls are compound.
+        for (version, procedure) in [(2, 6), (2, 7), (2, 8), (3, 6), (3, 7), (4, 1)] {
+            let call = [0, 1, 0x86, 0xa3, 0, 0, 0, version, 0, 0, 0, procedure];
+            list.add(Hazard::FileBlocks, &call);
+        }
+    }
 }
 
 /// Triggers, and what the next ones share.
@@ -268,13 +288,15 @@ struct List {
 
 impl List {
     fn add(&mut self, hazard: Hazard, bytes: &[u8]) {
+        self.add_cased(hazard, bytes);
+        if let Some(last) = self.triggers.last_mut() {
+            last.nocase = true;
+        }
+    }
+
+    fn add_cased(&mut self, hazard: Hazard, bytes: &[u8]) {
         let (http_only, side) = (self.http_only, self.side);
-        self.triggers.push(Trigger {
-            bytes: bytes.to_vec(),
-            nocase: true,
-            hazard,
-            http_only,
-            side,
-        });
+        let (bytes, nocase) = (bytes.to_vec(), false);
+        self.triggers.push(Trigger { bytes, nocase, hazard, http_only, side });
     }
 }

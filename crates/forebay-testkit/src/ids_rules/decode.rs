@@ -14,6 +14,13 @@ pub fn is_http(traffic: &Traffic) -> bool {
         || traffic.to_client.starts_with(b"HTTP/1.")
 }
 
+/// Whether a sensor takes the traffic for a control connection of FTP.
+pub fn is_ftp(traffic: &Traffic) -> bool {
+    let start = traffic.to_server.to_ascii_uppercase();
+    ["FEAT", "USER ", "PORT "].iter().any(|command| start.starts_with(command.as_bytes()))
+        || traffic.to_client.starts_with(b"220 (")
+}
+
 /// The buffers of a name; all of them, if there is one for each direction.
 pub fn buffers(traffic: &Traffic, name: &str, to_client: bool) -> Vec<Vec<u8>> {
     let sides = || [traffic.to_server.clone(), traffic.to_client.clone()];

@@ -80,7 +80,15 @@ fn assemble(
         return None;
     }
     if !rule.is_http() && buffers.len() == 1 && buffers.contains_key("") {
-        return Some(sided(rule.to_client, payload));
+        let mut traffic = sided(rule.to_client, payload);
+        if rule.protocol == "ftp" {
+            let (server, client) = (&mut traffic.to_server, &mut traffic.to_client);
+            match rule.to_client {
+                true => server.extend(b"FEAT\r\n"),
+                false => client.extend(b"220 (x)\r\n"),
+            }
+        }
+        return Some(traffic);
     }
     if rule.to_client || buffers.contains_key("file.data") {
         return Some(response(&get, payload, style));

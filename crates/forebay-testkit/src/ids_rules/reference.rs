@@ -224,6 +224,9 @@ impl Rule {
         if self.is_http() && !decode::is_http(traffic) {
             return false;
         }
+        if self.protocol == "ftp" && !decode::is_ftp(traffic) {
+            return false;
+        }
         self.by_buffer().iter().all(|(buffer, contents)| {
             decode::buffers(traffic, buffer, self.to_client)
                 .iter()

@@ -152,7 +152,15 @@ impl ScanRules {
             if verdict.opened { [Side::ToServer, Side::ToClient] } else { [Side::Either; 2] };
         let of_block = flow.as_ref().filter(|_| !seen.texts.is_layered);
         let evidence = &mut verdict.evidence;
-        let mut payload = seen.datagram().map(Datagram::new);
+        if ends.is_some() && !seen.is_of_flow {
+            evidence.assume_marks();
+        }
+        let mut payload = seen.datagram();
+        let whole = payload.as_ref().filter(|_| key.protocol == UDP);
+        if let Some(owner) = self.literals.observe_packet(whole, evidence) {
+            verdict.reason = self.count(owner, seen.is_of_flow, counts);
+            return None;
+        }
         for found in seen.found {
             let (literal, direction) = (found.literal, stream_of(found.text));
             let (flow, side) = match direction {
@@ -228,7 +236,7 @@ impl ScanRules {
                 let trigger = self.literals.triggers().get(trigger as usize);
                 trigger.map_or(PassReason::LITERAL, |found| PassReason::trigger(found.hazard))
             }
-            Owner::HttpMarker => PassReason::LITERAL,
+            Owner::Mark(..) => PassReason::LITERAL,
         }
     }
 
@@ -249,8 +257,8 @@ impl ScanRules {
                     counters[usize::from(is_flow)].fetch_add(1, Ordering::Relaxed);
                 }
             }
-            // Evidence names what waited for the marker.
-            Owner::HttpMarker => {}
+            // Evidence names what waited for the mark.
+            Owner::Mark(..) => {}
         }
         self.reason(owner)
     }
@@ -334,13 +342,22 @@ impl ScanRules {
 }
 
 impl<'a> Seen<'a> {
-    /// The payload of a UDP datagram in no tunnel, if all of it is there.
-    fn datagram(&self) -> Option<&'a [u8]> {
-        let is_whole = self.batch.key[self.i].protocol == UDP
-            && !self.texts.is_layered
-            && self.texts.payload_len.is_some();
+    /// A UDP datagram or packet of ICMP over IPv4 in no tunnel, if all of it is there.
+    fn datagram(&self) -> Option<Datagram<'a>> {
         let (start, len) = self.texts.block;
-        is_whole.then(|| &self.batch.packet(self.i)[start as usize..][..len as usize])
+        let block = || &self.batch.packet(self.i)[start as usize..][..len as usize];
+        match self.batch.key[self.i].protocol {
+            _ if self.texts.is_layered => None,
+            UDP => self.texts.payload_len.map(|_| Datagram::new(block())),
+            ICMP => self.icmp().map(|icmp| Datagram::icmp(block(), icmp)),
+            _ => None,
+        }
+    }
+
+    /// Type and code of a packet of ICMP or ICMPv6.
+    fn icmp(&self) -> Option<(u8, u8)> {
+        let ip = ip_packet(self.batch.interface(self.i).link, self.batch.packet(self.i))?;
+        ip.upper_layer().icmp
     }
 
     /// Adds what is known of the packet besides its ends.
@@ -352,12 +369,12 @@ impl<'a> Seen<'a> {
         if let Some(len) = self.texts.payload_len {
             facts.set(Field::PayloadLen, len);
         }
-        if matches!(facts.protocol, ICMP | ICMPV6) && !self.texts.is_layered {
-            let ip = ip_packet(self.batch.interface(self.i).link, self.batch.packet(self.i));
-            if let Some((kind, code)) = ip.and_then(|ip| ip.upper_layer().icmp) {
-                facts.set(Field::IcmpType, u32::from(kind));
-                facts.set(Field::IcmpCode, u32::from(code));
-            }
+        if matches!(facts.protocol, ICMP | ICMPV6)
+            && !self.texts.is_layered
+            && let Some((kind, code)) = self.icmp()
+        {
+            facts.set(Field::IcmpType, u32::from(kind));
+            facts.set(Field::IcmpCode, u32::from(code));
         }
     }
 }

@@ -16,9 +16,9 @@ use std::collections::HashSet;
 use super::RuleSet;
 use super::addresses::Element;
 use super::condition::{Condition, PacketFacts};
+use super::evidence::Evidence;
 use super::extract::Class;
 use super::header::{Application, Endpoint, Header, Transport, is_extension};
-use super::literals::Evidence;
 use super::rule::Rule;
 use ranges::{RangeMap, ranges_of};
 

@@ -220,14 +220,16 @@ fn explain_rule(cli: &Cli, rules: &Rules, sid: u32) -> Result<(), Failure> {
 }
 
 fn describe(rules: &Rules, rule: &Rule) -> Value {
-    let literals: Vec<Value> = rule
-        .literals
-        .iter()
-        .map(|(bytes, nocase)| {
+    let values = |literals: &[(Vec<u8>, bool)]| -> Vec<Value> {
+        let value = |(bytes, nocase): &(Vec<u8>, bool)| {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             json!({"text": bytes.escape_ascii().to_string(), "hex": hex, "nocase": nocase})
-        })
-        .collect();
+        };
+        literals.iter().map(value).collect()
+    };
+    let literals = values(&rule.literals);
+    let index = rules.set.rules().iter().position(|one| std::ptr::eq(one, rule)).unwrap_or(0);
+    let parts: Vec<_> = rules.literals.parts(&rules.set, index as u32).map(values).collect();
     let hazards: BTreeSet<Hazard> =
         triggers(&rule.hazards).iter().map(|trigger| trigger.hazard).collect();
     let triggers: Vec<&str> = hazards.into_iter().map(Hazard::name).collect();
@@ -242,8 +244,13 @@ fn describe(rules: &Rules, rule: &Rule) -> Value {
         "file": rules.set.file_of(rule), "line": rule.line,
         "protocol": rule.header.protocol.name,
         "filterable": filterable, "reason": reason,
-        "literals": literals, "triggers": triggers,
+        "literals": literals, "also": parts, "triggers": triggers,
     })
+}
+
+fn in_case(literal: &Value) -> String {
+    let case = if literal["nocase"] == true { ", in any case" } else { "" };
+    format!("{}{case}", literal["text"].as_str().unwrap_or_default())
 }
 
 fn description(rule: &Value) -> String {
@@ -262,9 +269,11 @@ fn description(rule: &Value) -> String {
         format!("  {class}: {}", text("reason")),
     ];
     for literal in list("literals") {
-        let case = if literal["nocase"] == true { ", in any case" } else { "" };
-        let text = literal["text"].as_str().unwrap_or_default();
-        lines.push(format!("  literal {text}{case}"));
+        lines.push(format!("  literal {}", in_case(&literal)));
+    }
+    for part in list("also") {
+        let one_of: Vec<String> = part.as_array().into_iter().flatten().map(in_case).collect();
+        lines.push(format!("  and also {}", one_of.join(" or ")));
     }
     for hazard in list("triggers") {
         lines.push(format!("  triggers for {}", hazard.as_str().unwrap_or_default()));
@@ -286,7 +295,7 @@ fn cost<'a>(
     let forward = (0..).zip(rules.set.rules());
     let forward: Vec<_> = forward.filter(|(_, rule)| rule.class != Class::Filterable).collect();
     let mut set = LiteralSet::new();
-    for marker in http_markers() {
+    for (marker, _) in http_markers() {
         let file = path.display().to_string();
         set.push(&marker, true).map_err(|source| Failure::Literals { file, source })?;
     }
