@@ -37,6 +37,28 @@ struct generator_control {
     __u64 early;
 };
 
+#define REPLAY_NUMBER (18LL)
+#define REPLAY_SOURCE (26LL)
+#define REPLAY_DESTINATION (30LL)
+#define REPLAY_STRIDE (40503LL)
+#define REPLAY_INVERSE (30599LL)
+#define REPLAY_STEP_BITS (4LL)
+#define REPLAY_STEPS (1LL << REPLAY_STEP_BITS)
+#define REPLAY_SLOTS (48LL * REPLAY_STEPS)
+
+struct replay_place {
+    __u64 at;
+    __u64 length;
+    __u64 from_client;
+};
+
+
+struct replay_arrivals {
+    __u64 frames;
+    __u64 bytes;
+    __u64 delays[REPLAY_SLOTS];
+};
+
 
 enum reason {
     REASON_RING_FULL,

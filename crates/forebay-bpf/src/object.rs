@@ -155,13 +155,14 @@ fn slot(instruction: &bpf_insn) -> [u8; 8] {
 mod tests {
     use super::*;
 
-    const OBJECTS: [&[u8]; 10] = [
+    const OBJECTS: [&[u8]; 11] = [
         include_program!("fanout"),
         include_program!("generator"),
         include_program!("losses"),
         include_program!("probe"),
         include_program!("quiet"),
         include_program!("redirect"),
+        include_program!("replay"),
         include_program!("sender"),
         include_program!("splitter"),
         include_program!("sweep"),

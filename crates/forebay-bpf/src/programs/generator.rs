@@ -24,6 +24,7 @@ use crate::error::BpfError;
 use crate::map::{DeviceMap, SharedMemory};
 use crate::object::{Loader, include_program};
 use crate::program::{Kind, Program};
+use crate::programs::replay::ReplayedFrames;
 use crate::programs::sender::LIVE_FRAMES;
 use crate::sys::TestRun;
 pub use crate::sys::layout::GENERATOR_MIN_FRAME as MIN_FRAME;
@@ -63,7 +64,8 @@ pub struct Sent {
 #[derive(Debug)]
 pub struct Generator {
     program: Program,
-    flows: SharedMemory<GeneratorFlow>,
+    /// None of a replay.
+    flows: Option<SharedMemory<GeneratorFlow>>,
     control: SharedMemory<GeneratorControl>,
     devices: DeviceMap,
     /// The shortest frame that the program can be run with.
@@ -105,7 +107,21 @@ impl Generator {
             .load("forebay_gen", Kind::Xdp { multi_buffer: false })?;
         let cut = flows.cuts.iter().copied().max().unwrap_or_default();
         let shortest = MIN_FRAME + usize::from(cut);
-        Ok(Self { program, flows: memory, control, devices, shortest })
+        Ok(Self { program, flows: Some(memory), control, devices, shortest })
+    }
+
+    /// Loads the program that sends given frames, in their order, again and again. With `timed` it
+    /// notes the time of each.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn replay(frames: &ReplayedFrames, timed: bool) -> Result<Self, BpfError> {
+        let control = SharedMemory::<GeneratorControl>::create("gen_control", 1)?;
+        control.values()[0].allowed.store(u64::MAX, Relaxed);
+        let devices = DeviceMap::create("gen_devices", 1)?;
+        let loader = frames.loader(timed).map("control", &control).map("devices", &devices);
+        let program = loader.load("forebay_replay", Kind::Xdp { multi_buffer: false })?;
+        Ok(Self { program, flows: None, control, devices, shortest: frames.longest() })
     }
 
     fn control(&self) -> &GeneratorControl {
@@ -181,10 +197,11 @@ impl Generator {
         }
     }
 
-    /// Frames of a flow; 0 for an unknown flow.
+    /// Frames of a flow; 0 for an unknown flow, and of a replay.
     #[must_use]
     pub fn frames_of(&self, flow: usize) -> u64 {
-        self.flows.values().get(flow).map_or(0, |flow| flow.frames.load(Relaxed))
+        let flow = self.flows.as_ref().and_then(|flows| flows.values().get(flow));
+        flow.map_or(0, |flow| flow.frames.load(Relaxed))
     }
 }
 

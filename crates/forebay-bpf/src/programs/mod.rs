@@ -6,6 +6,7 @@ pub mod losses;
 pub mod probe;
 pub mod quiet;
 pub mod redirect;
+pub mod replay;
 pub mod sender;
 pub mod splitter;
 pub mod trial;

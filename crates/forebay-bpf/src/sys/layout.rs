@@ -70,6 +70,39 @@ pub struct GeneratorControl {
     pub early: AtomicU64,
 }
 
+/// Offsets of what a replayed frame has: the identification of IPv4, and its addresses.
+pub const REPLAY_NUMBER: usize = 18;
+pub const REPLAY_SOURCE: usize = 26;
+pub const REPLAY_DESTINATION: usize = 30;
+/// The identification of a frame is its place times this, in 16 bits: those of neighbours are far
+/// apart, so that no receiver joins segments. And what it is multiplied by for the place.
+pub const REPLAY_STRIDE: usize = 40503;
+pub const REPLAY_INVERSE: usize = 30599;
+/// The slots of delays: as many for each power of two.
+pub const REPLAY_STEP_BITS: usize = 4;
+pub const REPLAY_STEPS: usize = 1 << REPLAY_STEP_BITS;
+pub const REPLAY_SLOTS: usize = 48 * REPLAY_STEPS;
+
+/// Where a replayed frame is.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ReplayPlace {
+    pub at: AtomicU64,
+    pub length: AtomicU64,
+    /// Its source is the client, or else its destination.
+    pub from_client: AtomicU64,
+}
+
+/// What has arrived of replayed frames.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ReplayArrivals {
+    pub frames: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Frames by how late they are.
+    pub delays: [AtomicU64; REPLAY_SLOTS],
+}
+
 /// Causes of losses after a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -279,6 +312,10 @@ unsafe impl Layout for SendControl {}
 unsafe impl Layout for GeneratorFlow {}
 // SAFETY: words only.
 unsafe impl Layout for GeneratorControl {}
+// SAFETY: words only.
+unsafe impl Layout for ReplayPlace {}
+// SAFETY: words only.
+unsafe impl Layout for ReplayArrivals {}
 // SAFETY: words only.
 unsafe impl Layout for Losses {}
 // SAFETY: words only.
