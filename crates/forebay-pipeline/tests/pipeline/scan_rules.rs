@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forebay_packet::HashKey;
-use forebay_pipeline::stages::{CompiledScan, Scan, ScanMode, ScanOptions, ScanRules};
+use forebay_pipeline::stages::{CompiledScan, Scan, ScanMode, ScanOptions, ScanReports, ScanRules};
 use forebay_pipeline::{Chain, Settings};
 use forebay_scan::Engine;
 use forebay_scan::rules::{Hazard, RuleSet, Variables};
@@ -112,6 +112,25 @@ fn rules_and_triggers_are_counted_by_packets_and_flows() {
     assert_eq!((remarks.get("scan_flows_hit"), remarks.get("scan_flows_trigger")), (2, 1));
     assert_eq!(remarks.get("scan_packets_hit"), 2);
     assert!(rules.forwarded().is_empty());
+}
+
+#[test]
+fn a_gateway_has_suspect_flows_scanned_no_more() {
+    let rule = "alert tcp any any -> any any (content:\"evil-word\"; sid:7;)";
+    let packets = connection(b"an evil-word", b"evil-word");
+    let found = |reports| {
+        let scan = compiled(rule);
+        let stage = Scan::optional(Some(Arc::clone(&scan)), HashKey::OFFLINE);
+        let mut chain = Chain::new().with(stage.reporting(ScanReports(reports)));
+        // The first batch ends with the packet that has the literal.
+        let (first, rest) = packets.split_at(4);
+        let suspects = [suspects(&mut chain, first), suspects(&mut chain, rest)];
+        let hits = scan.rules().unwrap().hits(&scan.hits().read().literals);
+        (suspects, hits[0].packets, hits[0].flows)
+    };
+    let (all, packets, flows) = found(false);
+    assert_eq!((packets, flows), (2, 1));
+    assert_eq!(found(true), (all, 1, 1));
 }
 
 #[test]

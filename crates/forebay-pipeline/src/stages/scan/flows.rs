@@ -262,6 +262,13 @@ impl ScannedFlows {
         }
     }
 
+    /// Whether nothing was found in the flow of packet `i` before the batch, or it is of none. Once a flow
+    /// is suspect it stays so, as long as there is its record.
+    pub(super) fn is_clean(&self, i: usize) -> bool {
+        let number = self.of_packets[i].number as usize;
+        self.verdicts.get(number).is_none_or(|verdict| verdict.is_clean())
+    }
+
     /// What a gateway is told of packet `i`, by the verdict of its flow behind it, and if it passes by
     /// itself, why.
     pub(super) fn report(

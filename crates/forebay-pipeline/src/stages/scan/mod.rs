@@ -174,12 +174,13 @@ impl Scanning {
         }
     }
 
-    /// Marks the suspect packets of a batch.
-    fn scan(&mut self, batch: &mut Batch, counts: &mut Counts, reports: bool) {
+    /// Marks the suspect packets of a batch. With `scans_all` flows are scanned that are suspect
+    /// already, too.
+    fn scan(&mut self, batch: &mut Batch, counts: &mut Counts, (reports, scans_all): (bool, bool)) {
         self.decode(batch);
         self.flows.find(batch, self.edition, reports);
         self.matches.clear();
-        self.scan_texts(batch, reports);
+        self.scan_texts(batch, (reports, scans_all));
         let reported = if reports { batch.len() } else { 0 };
         batch.scanned.clear();
         batch.scanned.resize(reported, Scanned::NOTHING);
@@ -260,7 +261,7 @@ impl Scanning {
     }
 
     /// Scans the texts of packets, those by themselves and parts of streams.
-    fn scan_texts(&mut self, batch: &Batch, reports: bool) {
+    fn scan_texts(&mut self, batch: &Batch, (reports, scans_all): (bool, bool)) {
         self.flows.prefetch(batch, &self.texts);
         let mut next = batch.live().iter().skip(AHEAD);
         for i in batch.live().iter() {
@@ -272,11 +273,12 @@ impl Scanning {
                 prefetch_all(&payload[payload.len().min(PREFETCHED)..]);
             }
             let Texts { block, segment, .. } = self.texts[i];
-            if block.1 > 0 {
+            let is_scanned = scans_all || self.flows.is_clean(i);
+            if block.1 > 0 && is_scanned {
                 self.parts.add_block(i, block);
             }
             if let Some(part) = segment {
-                self.take_segment(batch, i, part, reports);
+                self.take_segment((batch, i), part, (reports, is_scanned));
             }
             if self.parts.are_many() {
                 self.scan_parts(batch);
@@ -286,7 +288,12 @@ impl Scanning {
     }
 
     /// Takes the part of a stream that packet `i` has.
-    fn take_segment(&mut self, batch: &Batch, i: usize, part: TcpPart, reports: bool) {
+    fn take_segment(
+        &mut self,
+        (batch, i): (&Batch, usize),
+        part: TcpPart,
+        (reports, is_scanned): (bool, bool),
+    ) {
         let Self { compiled, flows, edition, texts, parts, .. } = self;
         let (scanner, texts, flow) = (compiled.scanner(), &mut texts[i], flows.of_packets[i]);
         let Some(stream) = flows.streams.get_mut(flow.number as usize) else {
@@ -308,6 +315,9 @@ impl Scanning {
         };
         let direction = usize::from(flow.direction);
         let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
+            if !is_scanned {
+                return;
+            }
             let Piece { direction, bytes, continues } = piece;
             let stream = (scanner, &*states, &mut *pending);
             parts.add((i, flow.number, direction, continues), (bytes, batch), stream);
@@ -414,7 +424,9 @@ impl Stage for Scan {
         batch.suspect = LiveMask::EMPTY;
         if let Some(scanning) = &mut self.scanning {
             self.scanned = self.begun;
-            scanning.scan(&mut batch, &mut self.counts, self.reports);
+            // A gateway has decided on flows that are suspect.
+            let scans_all = !self.reports || self.observer.is_some();
+            scanning.scan(&mut batch, &mut self.counts, (self.reports, scans_all));
             if let Some(observer) = &mut self.observer {
                 let Scanning { texts, matches, .. } = scanning;
                 let found = matches.as_slice().iter();
