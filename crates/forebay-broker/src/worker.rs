@@ -55,6 +55,8 @@ pub struct Input {
     pub name: String,
     /// The port.
     pub port: Box<dyn Rx>,
+    /// The number of the output that its packets go to, past all stages.
+    pub to: Option<usize>,
 }
 
 /// Where packets go.
@@ -202,6 +204,10 @@ impl Worker {
                 match source.input.port.receive() {
                     Ok(Received::Batch(batch)) => {
                         idle = false;
+                        if let Some(output) = source.input.to {
+                            delivery.hand_over(output, &batch);
+                            continue;
+                        }
                         let now = clock.now();
                         trunk.begin(now);
                         fork.begin(now);
@@ -226,7 +232,7 @@ impl Worker {
     /// Takes in what has come by now, and no more.
     fn take_what_is_there(&mut self) -> Result<(), WorkerError> {
         let Self { sources, failed, .. } = self;
-        for Source { input: Input { name, port }, .. } in sources {
+        for Source { input: Input { name, port, .. }, .. } in sources {
             if let Err(error) = port.refuse() {
                 failed.push(format!("input {name}: {error}"));
             }
@@ -303,12 +309,19 @@ impl Worker {
     /// The account between two batches.
     fn report(&mut self) -> Report {
         let mut report = Report::default();
-        for (i, source) in self.sources.iter_mut().enumerate() {
-            let Input { name, port } = &mut source.input;
+        // Those that go past the stages stand beside the last of them, as if made there.
+        let mut past = Vec::new();
+        for source in &mut self.sources {
+            let Input { name, port, to } = &mut source.input;
             match port.counters() {
                 Ok(counters) => {
-                    let row = LedgerRow { beside: i > 0, ..received(name, &counters) };
-                    report.ledger.rows.push(row);
+                    let row = received(name, &counters);
+                    if to.is_some() {
+                        past.push(LedgerRow { beside: true, input: 0, injected: row.input, ..row });
+                    } else {
+                        let beside = !report.ledger.rows.is_empty();
+                        report.ledger.rows.push(LedgerRow { beside, ..row });
+                    }
                     report.inputs.push((name.clone(), counters));
                 }
                 Err(error) => report.failed.push(format!("input {name}: {error}")),
@@ -316,6 +329,7 @@ impl Worker {
         }
         report.ledger.rows.extend(self.trunk.rows());
         report.ledger.rows.extend(self.fork.rows());
+        report.ledger.rows.extend(past);
         for (i, sink) in self.delivery.sinks.iter_mut().enumerate() {
             sink.report(i > 0, &mut report);
         }
@@ -341,6 +355,18 @@ fn pass(
 }
 
 impl Delivery {
+    /// Hands packets to an output as they are.
+    fn hand_over(&mut self, output: usize, batch: &Batch) {
+        let Some(sink) = self.sinks.get_mut(output) else {
+            self.unroutable += batch.live().count() as u64;
+            return;
+        };
+        sink.given += batch.live().count() as u64;
+        if let Err(error) = sink.output.port.send(batch, &batch.live(), &[]) {
+            note(&mut self.failed, &sink.output.name, &error);
+        }
+    }
+
     /// Hands the packets of a branch to the outputs of their sensors.
     fn deliver(&mut self, branch: usize, batch: &Batch) -> Result<(), WorkerError> {
         let mut left = batch.live().count() as u64;

@@ -163,10 +163,12 @@ impl Config {
 }
 
 fn check(raw: &raw::File) -> Result<Config, Fault> {
-    let inputs = ports::check(&raw.input, "input")?;
+    let mut inputs = ports::check(&raw.input, "input")?;
     let outputs = ports::check(&raw.output, "output")?;
+    ports::return_paths(&raw.input, &mut inputs, &outputs)?;
     let groups = groups::check(&raw.group, &outputs)?;
     kernel::check(raw, &inputs, &outputs)?;
+    scan::check_inline(&raw.group, &groups, &inputs)?;
     let workers = raw.broker.workers.as_ref();
     let workers = bounded(workers, 1..=MAX_WORKERS, "workers")?.unwrap_or(1) as usize;
     let depth = bounded(raw.flow.tunnel_depth.as_ref(), 0..=MAX_TUNNEL_DEPTH, "tunnels")?;

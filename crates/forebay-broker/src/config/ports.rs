@@ -36,6 +36,8 @@ pub struct Port {
     pub ring: usize,
     /// How long a full ring is waited for before a packet is lost.
     pub wait: Duration,
+    /// The number of the output that an input's packets go to, past all stages and groups.
+    pub to: Option<usize>,
 }
 
 /// Kinds of ports.
@@ -233,7 +235,31 @@ fn port(port: &Spanned<raw::Port>, is_output: bool) -> Result<Port, Fault> {
         let at = raw.wait.as_ref().map_or(port.span(), Spanned::span);
         return Err(Fault::new(at, "a full ring can be waited for up to 1s"));
     }
-    Ok(Port { name: raw.name.get_ref().clone(), kind, ring, wait })
+    Ok(Port { name: raw.name.get_ref().clone(), kind, ring, wait, to: None })
+}
+
+/// Finds the outputs of inputs that have one of their own.
+pub fn return_paths(
+    raw: &[Spanned<raw::Port>],
+    inputs: &mut [Port],
+    outputs: &[Port],
+) -> Result<(), Fault> {
+    for (raw, input) in raw.iter().zip(&mut *inputs) {
+        let Some(name) = &raw.get_ref().to else { continue };
+        let output = outputs.iter().position(|output| output.name == *name.get_ref());
+        let unknown =
+            || Fault::new(name.span(), format!("there is no output `{}`", name.get_ref()));
+        let output = output.ok_or_else(unknown)?;
+        if input.device().is_some() && input.device() == outputs[output].device() {
+            let what = "`to` with an output by the same device: expected another one";
+            return Err(Fault::new(name.span(), what));
+        }
+        input.to = Some(output);
+    }
+    match inputs.iter().any(|input| input.to.is_none()) {
+        true => Ok(()),
+        false => Err(Fault::new(0..0, "all inputs have `to`: expected one for the groups")),
+    }
 }
 
 /// When another file begins.
@@ -285,6 +311,12 @@ fn applies(raw: &raw::Port, kind: Kind, is_output: bool) -> Result<(), Fault> {
     let recording = if is_output { &[Kind::Pcap][..] } else { &[] };
     span(raw.on_full.as_ref().map(Spanned::span), "on_full", recording)?;
     span(raw.rotate.as_ref().map(Spanned::span), "rotate", recording)?;
+    if let (Some(to), true) = (&raw.to, is_output) {
+        return Err(Fault::new(to.span(), "key `to` has no meaning for an output"));
+    }
+    // The kernel's program knows groups only.
+    let returning = [Kind::AfPacket, Kind::AfXdp, Kind::Tap, Kind::Pcap];
+    span(raw.to.as_ref().map(Spanned::span), "to", &returning)?;
     span(raw.promiscuous.as_ref().map(Spanned::span), "promiscuous", &devices[..3])
 }
 

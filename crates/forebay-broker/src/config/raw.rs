@@ -140,6 +140,7 @@ pub struct Port {
     pub send: Option<Text>,
     pub on_full: Option<Text>,
     pub rotate: Option<Spanned<Rotate>>,
+    pub to: Option<Text>,
 }
 
 #[derive(Debug, Deserialize)]

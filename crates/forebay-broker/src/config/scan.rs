@@ -13,6 +13,7 @@ use toml::{Spanned, Value};
 
 use super::error::Fault;
 use super::groups::SensorGroup;
+use super::ports::Port;
 use super::raw;
 use super::values::{bounded, choice, read};
 
@@ -121,6 +122,29 @@ pub fn check(
 fn key_of<'a>(group: &'a Spanned<raw::GroupTable>, key: &str) -> Option<&'a Spanned<Value>> {
     let stages = &group.get_ref().stages;
     stages.iter().find(|(stage, _)| stage.key == key).map(|(_, value)| value)
+}
+
+/// Whether no gateway has packets wait that an application answers which is in their way.
+pub fn check_inline(
+    raw_groups: &[Spanned<raw::GroupTable>],
+    groups: &[SensorGroup],
+    inputs: &[Port],
+) -> Result<(), Fault> {
+    let Some(input) = inputs.iter().find(|input| input.to.is_some()) else { return Ok(()) };
+    for (raw, group) in raw_groups.iter().zip(groups) {
+        let options = group.stages.setting::<GatewayOptions>();
+        let waits = options.filter(|options| options.mode != GatewayMode::Annotate);
+        if let (Some(options), Some(value)) = (waits, key_of(raw, GATEWAY)) {
+            let what = format!(
+                "`gateway` with `mode` `{}` and an application that sends (`to` of the input `{}`): a \
+                 connection whose SYN waits is never answered; expected `mode` `annotate`",
+                options.mode.name(),
+                input.name,
+            );
+            return Err(Fault::new(value.span(), what));
+        }
+    }
+    Ok(())
 }
 
 /// Whether a gateway that withholds flows is told of all of them, and where they end.

@@ -178,14 +178,14 @@ impl Ports {
                             1 => port.name.clone(),
                             _ => format!("{}.{queue}", port.name),
                         };
-                        worker.inputs.push(Input { name, port: receiver });
+                        worker.inputs.push(Input { name, port: receiver, to: port.to });
                     }
                 }
                 return Ok(());
             }
         };
         for (worker, receiver) in self.workers.iter_mut().zip(receivers) {
-            worker.inputs.push(Input { name: port.name.clone(), port: receiver });
+            worker.inputs.push(Input { name: port.name.clone(), port: receiver, to: port.to });
         }
         Ok(())
     }
@@ -217,7 +217,11 @@ impl Ports {
         let by_worker = kernel.open_input(config, port, &link)?;
         self.look_who_runs_xdp(&link.name);
         for (worker, receivers) in self.workers.iter_mut().zip(by_worker) {
-            let named = receivers.into_iter().map(|rx| Input { name: port.name.clone(), port: rx });
+            let named = receivers.into_iter().map(|rx| Input {
+                name: port.name.clone(),
+                port: rx,
+                to: port.to,
+            });
             worker.inputs.extend(named);
         }
         Ok(())

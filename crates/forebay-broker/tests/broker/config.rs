@@ -70,7 +70,8 @@ fn each_example_for_a_purpose_is_a_configuration_for_that() {
 #[test]
 fn the_example_says_what_it_says() {
     let config = read(&example()).unwrap();
-    assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (2, 3, 2));
+    assert_eq!((config.inputs.len(), config.outputs.len(), config.groups.len()), (3, 3, 2));
+    assert_eq!((config.inputs[0].to, config.inputs[2].to), (None, Some(0)));
     assert_eq!(config.filter.as_deref(), Some("ip or ip6 or arp"));
     assert_eq!(config.idle_timeout, Duration::from_secs(30));
     assert_eq!(config.metrics.map(|address| address.port()), Some(9464));

@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use forebay_io::af_packet::{PacketRx, RxOptions};
+use forebay_io::{Received, Rx as _};
+
 use super::scan::datagram;
 use crate::support::broker::{ask, broker, number, row};
 use crate::support::command::run;
 use crate::support::frames::Sender;
-use crate::support::namespace::{in_namespace, veth, wait_for};
+use crate::support::namespace::{in_namespace, ip, veth, wait_for};
 
 const HTTP: &str = "485454502f312e31";
 
@@ -85,6 +88,155 @@ fn flows_that_are_hit_pass_whole_and_the_others_are_withheld() {
         assert_eq!(out + number(&group["drops"], "withheld"), number(group, "in"), "{said}");
         assert_eq!(number(row(&said, "tx ids"), "out"), out, "{said}");
     });
+}
+
+/// The sum of words of 16 bits, as a checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> u16 {
+    let words = bytes
+        .chunks(2)
+        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
+    let sum: u32 = words.sum();
+    let sum = (sum >> 16) + (sum & 0xffff);
+    !((sum >> 16) + sum) as u16
+}
+
+/// Segment `n` of a connection, as long as an MTU of 1,500 allows, with right checksums. A receiver may
+/// join it with those before and behind it.
+fn longest_segment(n: u32) -> Vec<u8> {
+    const PAYLOAD: u32 = 1460;
+    let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
+    frame.extend([0x45, 0, 0x05, 0xdc, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let header = checksum(&frame[14..34]).to_be_bytes();
+    frame[24..26].copy_from_slice(&header);
+    frame.extend([0x10, 0, 0, 80]);
+    frame.extend((n * PAYLOAD).to_be_bytes());
+    frame.extend([0, 0, 0, 1, 0x50, 0x10, 0x20, 0, 0, 0, 0, 0]);
+    frame.extend((0..PAYLOAD).map(|at| (at * 7 + n) as u8));
+    let mut covered = frame[26..34].to_vec();
+    covered.extend([0, 6]);
+    covered.extend((frame.len() as u16 - 34).to_be_bytes());
+    covered.extend(&frame[34..]);
+    let sum = checksum(&covered).to_be_bytes();
+    frame[50..52].copy_from_slice(&sum);
+    assert_eq!(frame.len(), 1514);
+    frame
+}
+
+/// Takes the packets of IPv4 that have come.
+fn take(port: &mut PacketRx, to: &mut Vec<Vec<u8>>) {
+    while let Received::Batch(batch) = port.receive().unwrap() {
+        let packets = batch.live().iter().map(|i| batch.packet(i).to_vec());
+        to.extend(packets.filter(|packet| packet[12..14] == [8, 0]));
+    }
+}
+
+#[test]
+fn a_sensor_gets_the_longest_frames_as_they_came_by_veth_and_tap() {
+    in_namespace(|| {
+        veth("g", "b");
+        veth("s", "ids");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("literals"), HTTP).unwrap();
+        let socket = folder.path().join("control");
+        let frames: Vec<Vec<u8>> = (0..512).map(longest_segment).collect();
+        for (kind, device, reads) in [("af_packet", "ids", "s"), ("tap", "tap0", "tap0")] {
+            let config = configure(folder.path(), "gateway = { mode = \"hold\" }");
+            let text = fs::read_to_string(&config).unwrap().replace(
+                "type = \"af_packet\"\ninterface = \"ids\"",
+                &format!("type = \"{kind}\"\ninterface = \"{device}\""),
+            );
+            fs::write(&config, text).unwrap();
+            let broker = broker(&config, &socket);
+            ip(&format!("link set {device} up"));
+            let mut sensor = PacketRx::open(reads, &RxOptions::default()).unwrap();
+            Sender::open("g").send(&frames);
+            // Those of a connection that is seen from its middle pass at once.
+            let mut got = Vec::new();
+            wait_for("the frames", || {
+                take(&mut sensor, &mut got);
+                got.len() >= frames.len()
+            });
+            assert!(got == frames, "{kind}: {} frames", got.len());
+            assert!(ask(&socket, &["drain"]).is_some());
+            let said = broker.ended();
+            assert_eq!(said["closes"], true, "{said}");
+        }
+    });
+}
+
+/// A configuration of a gateway to a TAP device, of which a program sends to the wire, too.
+fn configure_inline(folder: &Path, gateway: &str) -> PathBuf {
+    let config = configure(folder, gateway);
+    let text = fs::read_to_string(&config).unwrap().replace(
+        "type = \"af_packet\"\ninterface = \"ids\"\n",
+        "type = \"tap\"\ninterface = \"tap0\"\n\
+         [[output]]\nname = \"wire\"\ntype = \"af_packet\"\ninterface = \"b\"\n\
+         [[input]]\nname = \"back\"\ntype = \"tap\"\ninterface = \"tap0\"\nto = \"wire\"\n",
+    );
+    let text = text.replace("{ name = \"ids\" }", "{ name = \"ids\", output = \"ids\" }");
+    fs::write(&config, text).unwrap();
+    config
+}
+
+#[test]
+fn what_an_application_sends_goes_to_the_wire_unchanged() {
+    in_namespace(|| {
+        veth("g", "b");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("literals"), HTTP).unwrap();
+        let config = configure_inline(folder.path(), "gateway = { mode = \"annotate\" }");
+        let socket = folder.path().join("control");
+        let broker = broker(&config, &socket);
+        ip("link set dev tap0 arp off multicast off up");
+        let mut wire = PacketRx::open("g", &RxOptions::default()).unwrap();
+        let mut application = PacketRx::open("tap0", &RxOptions::default()).unwrap();
+        let frames: Vec<Vec<u8>> = (0..256).map(longest_segment).collect();
+        let (there, back) = frames.split_at(128);
+        Sender::open("g").send(there);
+        Sender::open("tap0").send(back);
+        let (mut arrived, mut answered) = (Vec::new(), Vec::new());
+        wait_for("the frames", || {
+            take(&mut application, &mut arrived);
+            take(&mut wire, &mut answered);
+            arrived.len() >= there.len() && answered.len() >= back.len()
+        });
+        assert!(arrived == there && answered == back, "{} {}", arrived.len(), answered.len());
+        assert!(ask(&socket, &["drain"]).is_some());
+        let said = broker.ended();
+        assert_eq!(said["closes"], true, "{said}");
+        let row = |stage: &str| row(&said, stage).clone();
+        assert_eq!(number(&row("rx tap"), "in"), 128, "{said}");
+        // The host may have sent frames of its own.
+        let sent = number(&row("rx back"), "injected");
+        assert!(sent >= 128, "{said}");
+        assert_eq!(number(&row("group ids"), "in"), 128, "{said}");
+        assert_eq!(number(&row("tx wire"), "out"), sent, "{said}");
+    });
+}
+
+#[test]
+fn an_application_in_the_way_of_packets_that_wait_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("literals"), HTTP).unwrap();
+    let check = |gateway: &str, from: &str, to: &str| {
+        let config = configure_inline(folder.path(), gateway);
+        let text = fs::read_to_string(&config).unwrap().replace(from, to);
+        fs::write(&config, text).unwrap();
+        run(["gateway", "--check=file", "-c", config.to_str().unwrap()])
+    };
+    for mode in ["hold", "prefix"] {
+        let ran = check(&format!("gateway = {{ mode = \"{mode}\" }}"), "", "");
+        assert_eq!(ran.status, 2, "{}", ran.stderr);
+        let said =
+            format!("`mode` `{mode}` and an application that sends (`to` of the input `back`)");
+        assert!(ran.stderr.contains(&said), "{}", ran.stderr);
+    }
+    let annotate = "gateway = { mode = \"annotate\" }";
+    assert_eq!(check(annotate, "", "").status, 0);
+    let ran = check(annotate, "to = \"wire\"", "to = \"wall\"");
+    assert!(ran.stderr.contains("there is no output `wall`"), "{}", ran.stderr);
+    let ran = check(annotate, "to = \"wire\"", "to = \"ids\"");
+    assert!(ran.stderr.contains("by the same device"), "{}", ran.stderr);
 }
 
 #[test]

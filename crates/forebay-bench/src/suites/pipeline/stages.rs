@@ -157,7 +157,7 @@ impl Setup {
             branch = branch.configured(&flows.settings());
         }
         let route = if upto(Stage::Tx) { route() } else { Route::default() };
-        let input = Input { name: "mem".to_owned(), port: Box::new(rx) };
+        let input = Input { name: "mem".to_owned(), port: Box::new(rx), to: None };
         let output = Output { name: "mem".to_owned(), port: Box::new(tx) };
         let fork = Fork::new(vec![Branch::new("sensors", branch)]);
         Worker::new(vec![input], trunk, fork, vec![route], vec![output], Clock::default(), true)
