@@ -54,6 +54,7 @@ fn measure(options: &Options) -> Result<()> {
         Suite::Cache => suites::cache::run,
         Suite::Filters => suites::filters::run,
         Suite::Flows => suites::flows::run,
+        Suite::Gateway => suites::gateway::run,
         Suite::Pipeline => suites::pipeline::run,
         Suite::Rules => suites::rules::run,
         Suite::Scan => suites::scan::run,

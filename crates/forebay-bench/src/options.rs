@@ -41,22 +41,22 @@ pub struct Options {
     /// Folder of captures and rule lists from outside the project
     #[arg(long, hide = true, value_name = "DIR", env = "FOREBAY_DATA", default_value = DATA)]
     pub data: PathBuf,
-    /// Only cases whose expression or name contains this; accelerator, rules, flows, scan, shed and
-    /// forward: or one of
-    /// several texts with commas between them; cases of forward are like 64/capacity
+    /// Only cases whose expression or name contains this; accelerator, rules, flows, scan, shed,
+    /// forward and gateway: or one of several texts with commas between them; cases of forward are like
+    /// 64/capacity, those of gateway like 1500/tap/forebay and consumers
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
     /// Filters: only on this set; can be repeated
     #[arg(long = "set", value_name = "NAME")]
     pub sets: Vec<Set>,
-    /// Filters: only this engine beside libpcap and touch; rules, flows, scan, shed and forward: only this
-    /// one; can be repeated
+    /// Filters: only this engine beside libpcap and touch; rules, flows, scan, shed, forward and
+    /// gateway: only this one; can be repeated
     #[arg(long = "engine", value_name = "NAME")]
     pub engines: Vec<String>,
     /// Filters: our back ends with other load latencies and prefetch distances
     #[arg(long)]
     pub sweep: bool,
-    /// Accelerator, cache, filters, rules, flows, scan and forward: rounds on every set
+    /// Accelerator, cache, filters, rules, flows, scan, forward and gateway: rounds on every set
     #[arg(long, value_name = "NUMBER")]
     pub rounds: Option<usize>,
     /// Cache, filters, rules and forward: write the figures to this folder, as SVG
@@ -100,6 +100,8 @@ pub enum Suite {
     Pipeline,
     /// The table of flows beside DPDK's and hashbrown, and the rows of shed
     Flows,
+    /// A gateway before an application, live, beside a bridge, forwarding alone and scanning alone
+    Gateway,
     /// Rule lists beside DPDK's classifier and the paper's C
     Rules,
     /// Literals in payloads beside Vectorscan and automata

@@ -5,6 +5,7 @@ pub mod cache;
 pub mod filters;
 pub mod flows;
 pub mod forward;
+pub mod gateway;
 pub mod pipeline;
 pub mod rules;
 pub mod scan;

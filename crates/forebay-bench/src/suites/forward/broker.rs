@@ -140,6 +140,11 @@ impl Broker {
         }
     }
 
+    /// The number of its process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Ends the broker. Returns its account.
     pub fn stop(mut self) -> Result<Account> {
         self.check()?;

@@ -2,15 +2,15 @@
 //! interfaces, with the same frames.
 
 mod arrival;
-mod broker;
-mod forwarders;
+pub mod broker;
+pub mod forwarders;
 mod loss_free;
 mod measure;
-mod network;
+pub mod network;
 mod paper;
 mod report;
-mod sender;
-mod traffic;
+pub mod sender;
+pub mod traffic;
 mod verify;
 
 use std::sync::Arc;
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<Record> {
 
 /// The first signal to end sets a flag, so that forwarders are ended; the second ends this
 /// process at once.
-fn watch_signals() -> Result<Arc<AtomicBool>> {
+pub fn watch_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))

@@ -13,7 +13,7 @@ use forebay_packet::random::Random;
 pub const FLOWS: u32 = 4096;
 
 /// Bytes of the frame check sequence, which sizes include and virtual interfaces lack.
-const CHECK_SEQUENCE: usize = 4;
+pub const CHECK_SEQUENCE: usize = 4;
 
 /// The sizes of the mix, with their weights.
 const MIX: [(usize, usize); 3] = [(64, 7), (570, 4), (1518, 1)];
