@@ -158,15 +158,15 @@ impl Keyed {
     /// Sets the verdicts of a batch.
     fn judge_batch(&mut self, rules: &(impl Classify + ?Sized), batch: &mut Batch) {
         self.clear();
+        let is_ethernet = batch.interfaces().iter().all(|one| one.link == LinkType::ETHERNET);
+        let frames = batch.frames();
         for i in batch.live().iter() {
-            let (link, packet) = (batch.interface(i).link, batch.packet(i));
+            let packet = frames.get(i);
             // As `Packed::of_packet`, but plain keys are not put into the larger type first.
-            if link == LinkType::ETHERNET
-                && let Some(head) = PlainHead::of(packet)
-            {
+            if is_ethernet && let Some(head) = PlainHead::of(packet) {
                 self.v4.0.push(head.into());
                 self.v4.1.push(i);
-            } else if let Some(key) = Key::of_packet(link, packet) {
+            } else if let Some(key) = Key::of_packet(batch.interface(i).link, packet) {
                 self.push(Packed::from(&key), i);
             }
         }
