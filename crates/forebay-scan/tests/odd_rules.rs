@@ -1,6 +1,6 @@
 //! Rules that are unusual, or wrong: their literals, classes and errors.
 
-use forebay_scan::rules::{Cause, Class, Rule, RuleError, RuleSet, Side};
+use forebay_scan::rules::{Cause, Class, Evidence, FlowEnds, Rule, RuleError, RuleSet, Side};
 
 fn parse(text: &str) -> (RuleSet, Vec<RuleError>) {
     let mut rules = RuleSet::new();
@@ -204,6 +204,48 @@ fn short_values_of_a_header_are_looked_for_with_what_is_before_them() {
         assert!(found.iter().any(|literal| literal == expected), "{found:?}");
     }
     assert!(found.iter().all(|literal| literal != "Q "), "{found:?}");
+}
+
+#[test]
+fn triggers_have_the_spellings_that_sensors_take_for_the_same() {
+    let triggers = |header: &str, options: &str| -> Vec<String> {
+        let (rules, _) = parse(&format!("alert {header} any any -> any any ({options} sid:1;)"));
+        let literals = rules.literals().unwrap();
+        let bytes = literals.triggers().iter().map(|one| one.bytes.escape_ascii().to_string());
+        bytes.collect()
+    };
+    // Zero bytes in a name are ignored.
+    let body = triggers("http", r#"http.response_body; content:"abcdefghij";"#);
+    for name in ["Content-Encoding", r"\x00coding", r"\x00-Encoding", r"\x00g:"] {
+        assert!(body.iter().any(|one| one == name), "{name}: {body:?}");
+    }
+    // Calls that move blocks of files, whatever their program is, once a flow is known as NFS.
+    let files = triggers("nfs", r#"file.data; content:"abcdefghij";"#);
+    for call in [r"\x00\x01\x86\xa3\x00\x00\x00", r"\x00\x00\x00\x03\x00\x00\x00\x07"] {
+        assert!(files.iter().any(|one| one == call), "{call}: {files:?}");
+    }
+}
+
+#[test]
+fn a_literal_that_many_rules_share_waits_for_none_of_them() {
+    let rule = |sid: usize| {
+        format!(
+            r#"alert tcp any any -> any any (content:"abcdefgh"; content:"zyx{sid}"; sid:{sid};)"#
+        )
+    };
+    for (number, waits) in [(256, true), (257, false)] {
+        let lines: Vec<String> = (1..=number).map(rule).collect();
+        let (rules, errors) = parse(&lines.join("\n"));
+        assert_eq!(errors, []);
+        let literals = rules.literals().unwrap();
+        let end = ("10.0.0.1".parse().unwrap(), 2000);
+        let ends = FlowEnds { protocol: 6, a: end, b: end };
+        let mut all = literals.set().literals().iter();
+        let shared = all.position(|one| *one.bytes == *b"abcdefgh").unwrap() as u32;
+        let mut evidence = Evidence::default();
+        literals.observe(&rules, Some(&ends), Side::Either, shared, None, &mut evidence);
+        assert_eq!(evidence.may_match(), !waits, "{number}");
+    }
 }
 
 #[test]

@@ -223,6 +223,43 @@ fn who_is_the_server_is_said_of_connections_seen_from_their_start_only() {
 }
 
 #[test]
+fn what_is_around_the_payload_of_icmp_is_no_length_of_it() {
+    let rule = r#"alert icmp any any -> any any (itype:8; dsize:8; content:"evil-one"; sid:1;)"#;
+    let mut ping = ipv4(1, 2, 1, 0, 0, b"\x08\0\0\0\0\x01\0\x01evil-one");
+    assert_eq!(verdicts(rule, &[ping.clone()]), [true]);
+    ping.extend([0; 1000]);
+    assert_eq!(verdicts(rule, &[ping.clone()]), [true]);
+    ping[34] = 0;
+    assert_eq!(verdicts(rule, &[ping]), [false]);
+}
+
+#[test]
+fn a_flow_that_may_have_been_known_as_dns_needs_no_other_sign_of_it() {
+    let rule = |word: &str| {
+        format!(r#"alert dns any any -> any any (content:"{word}-word-of-a-name"; sid:1;)"#)
+    };
+    let text = b"evil-word-of-a-name";
+    let of = |host: u8, text: &[u8]| [udp_packet(host, 200, (1, 2), text)];
+    let query = [&[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &[0; 9]].concat();
+    assert_eq!(verdicts(&rule("evil"), &of(1, text)), [false]);
+    let mut chain = chain(&compiled(&rule("bad")));
+    assert_eq!(suspects(&mut chain, &of(1, &query)), [false]);
+    assert_eq!(suspects(&mut chain, &of(1, text)), [false]);
+    reload(&mut chain, &Settings::new().with(Some(compiled(&rule("evil")))));
+    assert_eq!(suspects(&mut chain, &of(1, text)), [true]);
+    // Other flows take its place, and it begins anew.
+    let (mut rules, mut errors) = (RuleSet::new(), Vec::new());
+    rules.parse("rules", rule("evil").as_bytes(), &mut errors);
+    let mut options = ScanOptions::new(ScanMode::Stream, Engine::default());
+    options.flows = 4;
+    let scan = CompiledScan::of_rules(ScanRules::new(rules).unwrap(), options, None).unwrap();
+    let mut chain = self::chain(&Arc::new(scan));
+    assert_eq!(suspects(&mut chain, &of(1, &query)), [false]);
+    (2..=9).for_each(|host| assert_eq!(suspects(&mut chain, &of(host, b"x")), [false]));
+    assert_eq!(suspects(&mut chain, &of(1, text)), [true]);
+}
+
+#[test]
 fn evidence_of_old_rules_counts_no_more() {
     let waiting = "alert http any any -> any any (http.user_agent; content:\"evil-word\"; sid:1;)";
     let datagrams = |text: &[u8]| [udp_packet(1, 2, (1, 2), text)];

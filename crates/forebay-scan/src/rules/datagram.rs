@@ -22,19 +22,14 @@ pub struct Place {
 }
 
 /// The payload of a UDP datagram that is neither a fragment nor in a tunnel, all of it; or such a packet
-/// of ICMP, with its headers.
+/// of ICMP, with its headers and what is behind it.
 #[derive(Debug)]
 pub struct Datagram<'a> {
     payload: &'a [u8],
-    /// Bytes at the start that may be headers.
-    most_headers: u32,
-    /// Type and code of ICMP.
+    /// Type and code of ICMP: then some bytes at both ends are not of its payload.
     icmp: Option<(u8, u8)>,
     work: usize,
 }
-
-/// The most bytes of an IPv4 header and of what a sensor takes for the header of an ICMP message.
-const MOST_HEADERS: u32 = 60 + 68;
 
 impl Place {
     /// Takes a modifier of the content: `offset`, `depth`, `distance` or `within`; of others nothing.
@@ -72,13 +67,13 @@ impl<'a> Datagram<'a> {
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Self {
         let work = WORK_BESIDES + WORK_OF_BYTE * payload.len();
-        Self { payload, most_headers: 0, icmp: None, work }
+        Self { payload, icmp: None, work }
     }
 
-    /// An IPv4 packet of ICMP, from its IP header on, with type and code.
+    /// A packet of ICMP over IPv4, from the link's header on, with type and code.
     #[must_use]
     pub fn icmp(packet: &'a [u8], icmp: (u8, u8)) -> Self {
-        Self { most_headers: MOST_HEADERS, icmp: Some(icmp), ..Self::new(packet) }
+        Self { icmp: Some(icmp), ..Self::new(packet) }
     }
 
     /// Whether the packet may pass a test of a field.
@@ -86,7 +81,7 @@ impl<'a> Datagram<'a> {
         match (test.field, self.icmp) {
             (Field::PayloadLen, _) => {
                 let most = self.payload.len() as u32;
-                test.admits_some(most.saturating_sub(self.most_headers), most)
+                test.admits_some(if self.icmp.is_some() { 0 } else { most }, most)
             }
             (Field::IcmpType, Some((kind, _))) => test.admits(u32::from(kind)),
             (Field::IcmpCode, Some((_, code))) => test.admits(u32::from(code)),
@@ -117,7 +112,7 @@ impl<'a> Datagram<'a> {
             return false;
         }
         positive.any(|content| {
-            let is_exact = self.most_headers == 0;
+            let is_exact = self.icmp.is_none();
             let part = if is_exact { content.place.part(self.payload) } else { self.payload };
             self.has(part, content) == Some(false)
         })
@@ -186,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_icmp_have_headers_of_unknown_length() {
+    fn packets_of_icmp_have_more_than_their_payload() {
         let excludes = |options: &str, kind: u8, len: usize| {
             let (mut rules, mut errors) = (RuleSet::new(), Vec::new());
             let text = format!("alert icmp any any -> any any (content:\"ab\"; {options} sid:1;)");
@@ -202,8 +197,7 @@ mod tests {
             ("itype:>3;", 0, 60, true),
             ("icode:1;", 8, 60, true),
             ("dsize:8;", 8, 36, false),
-            ("dsize:8;", 8, 136, false),
-            ("dsize:8;", 8, 137, true),
+            ("dsize:8;", 8, 1400, false),
             ("dsize:>60;", 8, 60, true),
             ("dsize:!8;", 8, 36, false),
             ("content:\"cd\";", 8, 60, true),

@@ -83,8 +83,8 @@ impl Evidence {
         self.waiting[0] & 1 != 0
     }
 
-    /// Adds all marks: the flow has other packets, of which nothing is known, so that each literal of a rule
-    /// counts by itself.
+    /// Adds all marks: the flow has, or had, packets of which nothing is known, so that each literal of a
+    /// rule counts by itself.
     pub fn assume_marks(&mut self) {
         self.found = u128::MAX;
     }
@@ -94,6 +94,12 @@ impl Evidence {
     pub(super) fn forward(&mut self, rule: u32, http_only: bool) -> bool {
         self.add(if http_only { Needs::HTTP } else { Needs::NONE }, Owner::Rule(rule));
         self.may_match
+    }
+
+    /// Whether something waits that counts with the same marks.
+    pub(super) fn has_waiting(&self, Needs { marks, group }: Needs) -> bool {
+        let waits = self.waiting[usize::from(group >> 7)] >> (group & 127) & 1 != 0;
+        waits && marks & !self.found != 0
     }
 
     /// Adds that something was found which counts with these marks. Returns whether it counts.

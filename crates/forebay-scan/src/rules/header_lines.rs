@@ -103,7 +103,7 @@ fn followed(texts: &[Vec<u8>], bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// A name with zero bytes in it, which a sensor that asks for the header by its name ignores: the last
 /// zero and what is behind it; if that is short, with what is behind the name.
-fn with_zeros(name: &[u8]) -> Vec<Vec<u8>> {
+pub(super) fn with_zeros(name: &[u8]) -> Vec<Vec<u8>> {
     let ends = |at: usize| [b"\0", &name[at..]].concat();
     let behind = [&b":"[..], BLANKS].concat();
     let of = |at: usize| match name.len() - at {

@@ -12,6 +12,9 @@ use super::pieces::Hazards;
 use super::triggers::{self, Trigger};
 use crate::{LiteralError, LiteralSet};
 
+/// The most rules of a literal that wait for other parts of their contents.
+const MOST_WAITING: usize = 256;
+
 /// What a literal was put into the set for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
@@ -89,8 +92,8 @@ impl RuleLiterals {
         for (index, trigger) in (0..).zip(&triggers) {
             builder.add(&trigger.bytes, trigger.nocase, Owner::Trigger(index))?;
         }
-        for (marker, side) in triggers::http_markers() {
-            builder.add(&marker, true, Owner::Mark(evidence::HTTP, side))?;
+        for marker in triggers::http_markers() {
+            builder.add(&marker, true, Owner::Mark(evidence::HTTP, Side::Either))?;
         }
         let is_needed = |mark: u8| marks.needs.iter().any(|needs| needs.all.marks >> mark & 1 != 0);
         for marker in triggers::FTP_MARKERS.iter().filter(|_| is_needed(evidence::FTP)) {
@@ -109,7 +112,25 @@ impl RuleLiterals {
             .collect();
         let owners = pairs.into_iter().map(|(_, owner)| owner).collect();
         let Marks { needs, groups, .. } = marks;
-        Ok(Self { set, starts, owners, triggers, needs, groups })
+        let mut literals = Self { set, starts, owners, triggers, needs, groups };
+        literals.bound_waiting();
+        Ok(literals)
+    }
+
+    /// Has the rules of literals that many rules share need nothing but their application, so that the first
+    /// of them which admits a flow decides on it: otherwise each packet with the literal is held against all.
+    fn bound_waiting(&mut self) {
+        let Self { starts, owners, needs, .. } = self;
+        for literal in starts.windows(2) {
+            let owners = &owners[literal[0] as usize..literal[1] as usize];
+            let rules = owners.iter().filter_map(|owner| match owner {
+                Owner::Rule(rule) => Some(*rule as usize),
+                Owner::Trigger(_) | Owner::Mark(..) => None,
+            });
+            if rules.clone().count() > MOST_WAITING {
+                rules.for_each(|rule| needs[rule] = RuleNeeds::of_application(needs[rule]));
+            }
+        }
     }
 
     /// The literals.
@@ -177,6 +198,11 @@ impl RuleLiterals {
                 }
                 Owner::Rule(index) => {
                     let Some(rule) = rules.rules().get(index as usize) else { continue };
+                    let needs = self.needs[index as usize];
+                    let needs = if flow.is_some() { needs.all } else { needs.without_flow };
+                    if evidence.has_waiting(needs) {
+                        continue;
+                    }
                     let admits = |flow: &FlowEnds| rule.admits_flow(flow.protocol, flow.a, flow.b);
                     if !rule.side.admits(direction) || !flow.is_none_or(admits) {
                         continue;
@@ -184,8 +210,7 @@ impl RuleLiterals {
                     if datagram.as_mut().is_some_and(|datagram| datagram.excludes(rule)) {
                         continue;
                     }
-                    let needs = self.needs[index as usize];
-                    if flow.is_some() { needs.all } else { needs.without_flow }
+                    needs
                 }
                 Owner::Trigger(index) => {
                     let trigger = &self.triggers[index as usize];

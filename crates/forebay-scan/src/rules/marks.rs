@@ -38,6 +38,13 @@ pub(super) struct RuleNeeds {
     pub parts: u8,
 }
 
+impl RuleNeeds {
+    /// Without other parts.
+    pub fn of_application(self) -> Self {
+        Self { all: self.without_flow, parts: 0, ..self }
+    }
+}
+
 /// The needs of the rules of a set.
 pub(super) struct Marks {
     /// By rule.
@@ -94,7 +101,10 @@ impl Marks {
         }
         let marks = numbered(rarities);
         let nothing = RuleNeeds { all: Needs::NONE, without_flow: Needs::NONE, parts: 0 };
-        let http = Group { marks: Needs::HTTP.marks, owner: Owner::Rule(0) };
+        let is_http = |rule: &Rule| rule.condition.application == Some(Application::Http);
+        let first_http = rules.iter().position(is_http).unwrap_or_default();
+        let owner = Owner::Rule(first_http as u32);
+        let http = Group { marks: Needs::HTTP.marks, owner };
         let mut built =
             Self { needs: vec![nothing; rules.len()], groups: vec![http], parts: Vec::new() };
         // Groups are given to the rules with the weakest literals first.
@@ -102,7 +112,6 @@ impl Marks {
         order.sort_by_key(|&index| rules[index].rarity);
         for index in order {
             let rule = &rules[index];
-            let is_http = rule.condition.application == Some(Application::Http);
             let mark = |part: &usize| 1 << marks[&key_of(&rule.others[*part])];
             // With as many parts as there is a group for.
             let found = (0..=wanted[index].len()).rev().find_map(|len| {
@@ -113,7 +122,7 @@ impl Marks {
                 Some((needs, parts.iter().fold(0, |set, part| set | 1 << part)))
             });
             let (all, parts) = found.unwrap_or((Needs::NONE, 0));
-            let without_flow = if is_http { Needs::HTTP } else { Needs::NONE };
+            let without_flow = if is_http(rule) { Needs::HTTP } else { Needs::NONE };
             built.needs[index] = RuleNeeds { all, without_flow, parts };
         }
         built.parts = marks.into_iter().collect();
@@ -190,9 +199,9 @@ mod tests {
         assert_eq!(answers(&of("ftp"), 6, &[user, literal]), [None, fires]);
         assert_eq!(answers(&of("tcp"), 6, &[literal]), [fires]);
         let http = of("http");
-        assert_eq!(answers(&http, 6, &[literal, ("http/1.1", Side::ToServer)]), [None; 2]);
-        assert_eq!(answers(&http, 6, &[literal, ("get ", Side::ToClient)]), [None; 2]);
-        assert_eq!(answers(&http, 6, &[literal, ("get ", Side::ToServer)]), [None, fires]);
+        for marker in [("http/1.1", Side::ToServer), ("get ", Side::ToClient)] {
+            assert_eq!(answers(&http, 6, &[literal, marker]), [None, fires]);
+        }
     }
 
     #[test]

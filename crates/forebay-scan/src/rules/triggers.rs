@@ -4,6 +4,7 @@
 //! its hazard. `docs/scan-rules.md` argues for each.
 
 use super::buffers::Side;
+use super::header_lines::with_zeros;
 use super::pieces::Hazards;
 
 /// Why a trigger forces a flow to pass.
@@ -112,13 +113,12 @@ const METHODS: [&str; 28] = [
     "BASELINE-CONTROL",
 ];
 
-/// Literals, in any case, without which a flow is not taken for HTTP, and their direction.
-pub fn http_markers() -> impl Iterator<Item = (Vec<u8>, Side)> {
+/// Literals, in any case, without which a flow is not taken for HTTP. A sensor that takes connections from
+/// their middle (`stream.midstream`) looks for all of them in both directions of every connection.
+pub fn http_markers() -> impl Iterator<Item = Vec<u8>> {
     let methods = METHODS.iter().flat_map(|method| [format!("{method} "), format!("{method}\t")]);
-    let to_server = methods.chain(["PRI * HTTP/2.0".to_owned()]).map(|one| (one, Side::ToServer));
-    let versions = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1"];
-    let to_client = versions.map(|version| (version.to_owned(), Side::ToClient));
-    to_server.chain(to_client).map(|(marker, side)| (marker.into_bytes(), side))
+    let versions = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1", "PRI * HTTP/2.0"];
+    methods.chain(versions.map(str::to_owned)).map(String::into_bytes)
 }
 
 /// Literals, in any case, without which a flow is not taken for a control connection of FTP: commands
@@ -238,6 +238,9 @@ pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
             list.side = side;
             for name in ["Transfer-Encoding", "Content-Encoding", "Content-Range"] {
                 list.add(Hazard::BodyEncoding, name.as_bytes());
+                for rest in with_zeros(name.as_bytes()) {
+                    list.add(Hazard::BodyEncoding, &rest);
+                }
             }
             for magic in ["CWS", "ZWS"] {
                 list.add_cased(Hazard::BodyEncoding, magic.as_bytes());
@@ -269,11 +272,12 @@ fn files(hazards: &Hazards, list: &mut List) {
         for kind in [0xff, 0xfe] {
             list.add(Hazard::FileBlocks, &[kind, b'S', b'M', b'B']);
         }
-        // Program, version and procedure in a call of ONC RPC: READ and WRITE of NFS 2 and 3, and all
-        // of NFS 4, whose calls are compound.
-        for (version, procedure) in [(2, 6), (2, 7), (2, 8), (3, 6), (3, 7), (4, 1)] {
-            let call = [0, 1, 0x86, 0xa3, 0, 0, 0, version, 0, 0, 0, procedure];
-            list.add(Hazard::FileBlocks, &call);
+        // The program number of NFS in a call of ONC RPC, and the upper bytes of its version. Once a flow
+        // is known as NFS, sensors do not look at the program: version and procedure of READ and WRITE,
+        // and of NFS 4 of all calls, which are compound.
+        list.add(Hazard::FileBlocks, &[0, 1, 0x86, 0xa3, 0, 0, 0]);
+        for (version, procedure) in [(2, 6), (2, 7), (2, 8), (3, 6), (3, 7), (4, 1), (4, 6)] {
+            list.add(Hazard::FileBlocks, &[0, 0, 0, version, 0, 0, 0, procedure]);
         }
     }
 }

@@ -114,6 +114,11 @@ pub(super) struct ScannedFlows {
     /// before; and of these flows those that were evicted.
     ended_within: Vec<(u32, usize)>,
     evicted_numbers: Vec<(u32, usize)>,
+    /// Flows that begin by this time, in nanoseconds, may be such that were evicted, and that a sensor knows.
+    evicted_until: i64,
+    idle: u64,
+    /// Packets of the batch that begin such a flow.
+    resumed: LiveMask,
 }
 
 impl ScannedFlows {
@@ -144,6 +149,9 @@ impl ScannedFlows {
             ended_numbers: Vec::new(),
             ended_within: Vec::new(),
             evicted_numbers: Vec::new(),
+            evicted_until: i64::MIN,
+            idle: options.idle,
+            resumed: LiveMask::EMPTY,
         }
     }
 
@@ -167,7 +175,10 @@ impl ScannedFlows {
             // It was evicted within the batch: the number is another flow's.
             let Some(verdict) = self.verdicts.get_mut(number) else { continue };
             let opened = opens(batch.key[i].protocol, batch.tcp_flags[i]);
-            let new = Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
+            let mut new = Verdict { opened, in_handshake: opened, edition, ..Verdict::default() };
+            if self.resumed.contains(i) && !opened {
+                new.evidence.assume_marks();
+            }
             let old = mem::replace(verdict, new);
             if let Some(stream) = self.streams.get_mut(number) {
                 end(stream, &old, &mut self.pool, &mut self.ended);
@@ -182,8 +193,10 @@ impl ScannedFlows {
         let (generations, first_generation) = (&mut self.generations, self.first_generation);
         of_packets.clear();
         of_packets.resize(batch.len(), PacketFlow::NONE);
-        *new = LiveMask::EMPTY;
+        let (resumed, idle) = (&mut self.resumed, self.idle);
+        (*new, *resumed) = (LiveMask::EMPTY, LiveMask::EMPTY);
         let counted_packets = Cell::new(0);
+        let evicted_until = Cell::new(self.evicted_until);
         table.count_each(
             batch,
             |i, counted| {
@@ -220,12 +233,17 @@ impl ScannedFlows {
                 }
                 if counted.record.total_packets() == 1 {
                     new.insert(i);
+                    if counted.record.first() <= evicted_until.get() {
+                        resumed.insert(i);
+                    }
                 }
             },
             |number, record| {
                 self.ended_within.push((number, counted_packets.get()));
                 if record.ended == Some(EndReason::Evicted) {
                     self.evicted += 1;
+                    let forgotten = record.last().saturating_add_unsigned(idle);
+                    evicted_until.set(evicted_until.get().max(forgotten));
                     self.evicted_numbers.push((number, counted_packets.get()));
                 }
                 if *by_stream {
@@ -233,6 +251,7 @@ impl ScannedFlows {
                 }
             },
         );
+        self.evicted_until = evicted_until.get();
     }
 
     /// Fetches into the cache what segments need of the pool and of the streams' ends.

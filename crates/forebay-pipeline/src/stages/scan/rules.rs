@@ -389,10 +389,12 @@ pub(super) fn is_inner(batch: &Batch, i: usize) -> bool {
 }
 
 impl Verdict {
-    /// Begins anew with other rules: what was found of the old ones counts no more.
+    /// Begins anew with other rules: what was found of the old ones counts no more, and what there is of
+    /// the new ones in packets before is not known.
     pub(super) fn renew(&mut self, edition: u32) {
         if self.edition != edition {
             (self.edition, self.evidence, self.failed) = (edition, Evidence::default(), 0);
+            self.evidence.assume_marks();
         }
     }
 }

@@ -295,7 +295,7 @@ fn cost<'a>(
     let forward = (0..).zip(rules.set.rules());
     let forward: Vec<_> = forward.filter(|(_, rule)| rule.class != Class::Filterable).collect();
     let mut set = LiteralSet::new();
-    for (marker, _) in http_markers() {
+    for marker in http_markers() {
         let file = path.display().to_string();
         set.push(&marker, true).map_err(|source| Failure::Literals { file, source })?;
     }
