@@ -307,7 +307,7 @@ proptest! {
         let computes = list.iter().any(|primitive| primitive.contains("ether["));
         let list = list.join(op);
         let expression = if not { format!("not ({list}) or len = 7") } else { list };
-        let varies = |link: &LinkType| [105, 127, 192].contains(&link.0);
+        let varies = |link: &LinkType| [105, 117, 127, 192].contains(&link.0);
         for (link, before) in links().into_iter().filter(|(link, _)| !(computes && varies(link))) {
             if compile_as_written(&expression, link).is_err() {
                 prop_assert!(compile_long(&expression, link, 1, Lengths::Tested).is_err());
