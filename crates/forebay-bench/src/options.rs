@@ -71,6 +71,11 @@ impl Options {
         only.is_none_or(|texts| texts.split(',').any(|text| part.contains(text)))
     }
 
+    /// Whether `--engine` selects an engine.
+    pub fn has_engine(&self, name: &str) -> bool {
+        self.engines.is_empty() || self.engines.iter().any(|engine| engine == name)
+    }
+
     /// The `forebay` to measure.
     pub fn forebay(&self) -> Result<PathBuf> {
         let path = match &self.forebay {

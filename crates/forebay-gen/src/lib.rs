@@ -30,6 +30,7 @@ use forebay_packet::{BATCH, Batch, Clock, Interface, Layout, PacketMeta, Region}
 
 pub use config::{Config, ConfigError, MAX_FLOWS, MAX_PACKETS, MAX_RATE, Profile, UnknownProfile};
 pub use framing::{Framing, UnknownFraming};
+pub use headers::checksum;
 
 use headers::Frame;
 use profile::Source;

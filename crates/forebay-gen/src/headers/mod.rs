@@ -5,7 +5,7 @@
 //! ([`Frame::room`]), and [`Frame::seal`] then writes the checksums and every header before
 //! them. Nothing is moved.
 
-mod checksum;
+pub mod checksum;
 mod direction;
 mod encapsulation;
 mod fields;

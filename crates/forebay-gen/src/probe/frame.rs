@@ -15,6 +15,8 @@
 
 use forebay_packet::MacAddress;
 
+use crate::checksum::{fold, sum_words};
+
 /// Identifies a probe.
 const MAGIC: [u8; 4] = *b"FBPR";
 
@@ -97,7 +99,7 @@ impl ProbeFrame {
         bytes[IP + 12..IP + 16].copy_from_slice(&[10, a, b, c]);
         bytes[IP + 16..IP + 20].copy_from_slice(&[172, 16 | (c & 15), b, a]);
         bytes[IP + 10..IP + 12].fill(0);
-        let checksum = internet_checksum(&bytes[IP..UDP]);
+        let checksum = fold(sum_words(&bytes[IP..UDP]));
         bytes[IP + 10..IP + 12].copy_from_slice(&checksum.to_be_bytes());
         bytes[UDP..UDP + 2].copy_from_slice(&(1024 + u16::from(port)).to_be_bytes());
         bytes[UDP + 2..UDP + 4].copy_from_slice(&9_u16.to_be_bytes());
@@ -106,14 +108,6 @@ impl ProbeFrame {
         bytes[NUMBERS + 16..END].copy_from_slice(&run.to_be_bytes());
         bytes
     }
-}
-
-/// The checksum of RFC 1071.
-fn internet_checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks_exact(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
-    let sum: u32 = words.sum();
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 #[cfg(test)]
@@ -135,7 +129,7 @@ mod tests {
                 let bytes = frame.with(probe);
                 assert_eq!(bytes.len(), len.max(MIN_FRAME));
                 assert_eq!(Probe::of_frame(bytes), Some(probe));
-                assert_eq!(internet_checksum(&bytes[IP..UDP]), 0);
+                assert_eq!(fold(sum_words(&bytes[IP..UDP])), 0);
                 let mut tagged = vec![0; bytes.len() + 4];
                 let tag = Rewrite { push_vlan: Some(9), ..Rewrite::NONE };
                 tag.write(bytes, &mut tagged).unwrap();

@@ -16,12 +16,15 @@ const ACK: u8 = 16;
 
 /// Rules, compiled.
 pub fn compiled(text: &str) -> Arc<CompiledScan> {
+    compiled_for(text, ScanOptions::new(ScanMode::Stream, Engine::default()))
+}
+
+fn compiled_for(text: &str, options: ScanOptions) -> Arc<CompiledScan> {
     let mut variables = Variables::new();
     variables.set("HOME", "10.0.0.2");
     let (mut rules, mut errors) = (RuleSet::with_variables(variables), Vec::new());
     rules.parse("rules", text.as_bytes(), &mut errors);
     assert!(errors.is_empty(), "{errors:?}");
-    let options = ScanOptions::new(ScanMode::Stream, Engine::default());
     Arc::new(CompiledScan::of_rules(ScanRules::new(rules).unwrap(), options, None).unwrap())
 }
 
@@ -248,12 +251,9 @@ fn a_flow_that_may_have_been_known_as_dns_needs_no_other_sign_of_it() {
     reload(&mut chain, &Settings::new().with(Some(compiled(&rule("evil")))));
     assert_eq!(suspects(&mut chain, &of(1, text)), [true]);
     // Other flows take its place, and it begins anew.
-    let (mut rules, mut errors) = (RuleSet::new(), Vec::new());
-    rules.parse("rules", rule("evil").as_bytes(), &mut errors);
     let mut options = ScanOptions::new(ScanMode::Stream, Engine::default());
     options.flows = 4;
-    let scan = CompiledScan::of_rules(ScanRules::new(rules).unwrap(), options, None).unwrap();
-    let mut chain = self::chain(&Arc::new(scan));
+    let mut chain = self::chain(&compiled_for(&rule("evil"), options));
     assert_eq!(suspects(&mut chain, &of(1, &query)), [false]);
     (2..=9).for_each(|host| assert_eq!(suspects(&mut chain, &of(host, b"x")), [false]));
     assert_eq!(suspects(&mut chain, &of(1, text)), [true]);

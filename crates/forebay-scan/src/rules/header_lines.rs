@@ -136,9 +136,8 @@ fn parts(content: &Content, to_server: bool) -> Vec<Piece> {
         let folding = folding || to_server && ends_name && is_short;
         pieces.push(Piece {
             literals: literals.into_iter().map(|literal| (literal, content.nocase)).collect(),
-            unusual: Vec::new(),
             hazards: Hazards { http2: true, folding, ..Hazards::default() },
-            cost: 0,
+            ..Piece::default()
         });
     };
     let begins_value = matches!(content.buffer.form, Form::HeaderValue(_)) && content.at_start;

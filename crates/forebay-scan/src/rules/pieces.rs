@@ -60,7 +60,7 @@ impl Hazards {
 
 /// Literals of which at least one stands in the stream if the content is in its buffer, unless
 /// one of the hazards does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Piece {
     /// The literals: one, or one for each encoding.
     pub literals: Vec<(Vec<u8>, bool)>,
@@ -89,8 +89,7 @@ pub fn pieces(
     let one = |bytes: &[u8], nocase: bool, hazards: &Hazards| Piece {
         literals: vec![(bytes.to_vec(), nocase)],
         hazards: hazards.clone(),
-        unusual: Vec::new(),
-        cost: 0,
+        ..Piece::default()
     };
     let bytes = &content.bytes[..];
     let http2 = Hazards { http2: true, ..Hazards::default() };
@@ -142,8 +141,8 @@ fn uri_piece(part: &[u8], cost: u32) -> Piece {
             http2: true,
             ..Hazards::default()
         },
-        unusual: Vec::new(),
         cost,
+        ..Piece::default()
     }
 }
 
@@ -215,12 +214,7 @@ fn uri(bytes: &[u8]) -> Vec<Piece> {
     }
     if bytes.contains(&b'\n') {
         let hazards = Hazards { uri_bytes: 1 << b'\n', http2: true, ..Hazards::default() };
-        pieces.push(Piece {
-            literals: vec![(b"%0a".to_vec(), true)],
-            unusual: Vec::new(),
-            hazards,
-            cost: 0,
-        });
+        pieces.push(Piece { literals: vec![(b"%0a".to_vec(), true)], hazards, ..Piece::default() });
     }
     pieces
 }
@@ -257,8 +251,7 @@ fn file(content: &Content, application: Option<Application>) -> Vec<Piece> {
         .map(|part| Piece {
             literals: vec![(part.to_vec(), content.nocase)],
             hazards: hazards.clone(),
-            unusual: Vec::new(),
-            cost: 0,
+            ..Piece::default()
         })
         .collect()
 }
@@ -294,7 +287,7 @@ fn domain_name(content: &Content, hazards: &Hazards) -> Vec<Piece> {
             vec![label.to_vec()]
         };
         let literals = literals.into_iter().map(|literal| (literal, true)).collect();
-        pieces.push(Piece { literals, hazards: hazards.clone(), unusual: Vec::new(), cost: 0 });
+        pieces.push(Piece { literals, hazards: hazards.clone(), ..Piece::default() });
     }
     pieces
 }
@@ -334,8 +327,7 @@ fn distinguished_name(content: &Content) -> Vec<Piece> {
         .map(|part| Piece {
             literals: vec![(part.to_vec(), true)],
             hazards: Hazards { tls_bytes: bit_set(part), ..Hazards::default() },
-            unusual: Vec::new(),
-            cost: 0,
+            ..Piece::default()
         })
         .collect()
 }
@@ -345,5 +337,5 @@ fn distinguished_name(content: &Content) -> Vec<Piece> {
 fn smb_message() -> Piece {
     let hazards = Hazards { smb_compression: true, ..Hazards::default() };
     let literals = [0xff, 0xfe].map(|kind| (vec![kind, b'S', b'M', b'B'], false)).to_vec();
-    Piece { literals, hazards, unusual: Vec::new(), cost: 2 }
+    Piece { literals, hazards, cost: 2, ..Piece::default() }
 }

@@ -243,7 +243,7 @@ pub fn triggers(hazards: &Hazards) -> Vec<Trigger> {
                 }
             }
             for magic in ["CWS", "ZWS"] {
-                list.add_cased(Hazard::BodyEncoding, magic.as_bytes());
+                list.add_with_case(Hazard::BodyEncoding, magic.as_bytes(), false);
             }
         }
     }
@@ -292,15 +292,12 @@ struct List {
 
 impl List {
     fn add(&mut self, hazard: Hazard, bytes: &[u8]) {
-        self.add_cased(hazard, bytes);
-        if let Some(last) = self.triggers.last_mut() {
-            last.nocase = true;
-        }
+        self.add_with_case(hazard, bytes, true);
     }
 
-    fn add_cased(&mut self, hazard: Hazard, bytes: &[u8]) {
+    fn add_with_case(&mut self, hazard: Hazard, bytes: &[u8], nocase: bool) {
         let (http_only, side) = (self.http_only, self.side);
-        let (bytes, nocase) = (bytes.to_vec(), false);
+        let bytes = bytes.to_vec();
         self.triggers.push(Trigger { bytes, nocase, hazard, http_only, side });
     }
 }

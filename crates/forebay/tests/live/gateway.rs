@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use forebay_gen::checksum::{fold, sum_words};
 use forebay_io::af_packet::{PacketRx, RxOptions};
 use forebay_io::{Received, Rx as _};
 
@@ -90,23 +91,13 @@ fn flows_that_are_hit_pass_whole_and_the_others_are_withheld() {
     });
 }
 
-/// The sum of words of 16 bits, as a checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes
-        .chunks(2)
-        .map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
-    let sum: u32 = words.sum();
-    let sum = (sum >> 16) + (sum & 0xffff);
-    !((sum >> 16) + sum) as u16
-}
-
 /// Segment `n` of a connection, as long as an MTU of 1,500 allows, with right checksums. A receiver may
 /// join it with those before and behind it.
 fn longest_segment(n: u32) -> Vec<u8> {
     const PAYLOAD: u32 = 1460;
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
     frame.extend([0x45, 0, 0x05, 0xdc, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    let header = checksum(&frame[14..34]).to_be_bytes();
+    let header = fold(sum_words(&frame[14..34])).to_be_bytes();
     frame[24..26].copy_from_slice(&header);
     frame.extend([0x10, 0, 0, 80]);
     frame.extend((n * PAYLOAD).to_be_bytes());
@@ -116,7 +107,7 @@ fn longest_segment(n: u32) -> Vec<u8> {
     covered.extend([0, 6]);
     covered.extend((frame.len() as u16 - 34).to_be_bytes());
     covered.extend(&frame[34..]);
-    let sum = checksum(&covered).to_be_bytes();
+    let sum = fold(sum_words(&covered)).to_be_bytes();
     frame[50..52].copy_from_slice(&sum);
     assert_eq!(frame.len(), 1514);
     frame

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use forebay_bpf::programs::replay::{MOST_FRAMES, ReplayedFrame, identification};
+use forebay_gen::checksum::{fold, sum_words};
 use forebay_gen::{Config, Generator, Profile};
 use forebay_io::{ReadOptions, Reader};
 use forebay_packet::random::Random;
@@ -232,28 +233,12 @@ pub fn place(frame: &mut ReplayedFrame, place: usize) {
     bytes[18..20].copy_from_slice(&identification(place).to_be_bytes());
     bytes[24..26].fill(0);
     bytes[50..52].fill(0);
-    let header = checksum(&bytes[14..34], 0);
+    let header = fold(sum_words(&bytes[14..34]));
     bytes[24..26].copy_from_slice(&header.to_be_bytes());
     let len = u16::from_be_bytes([bytes[16], bytes[17]]) - 20;
-    let pseudo = words(&bytes[26..34]) + u64::from(TCP) + u64::from(len);
-    let segment = checksum(&bytes[34..34 + usize::from(len)], pseudo);
+    let pseudo = sum_words(&bytes[26..34]) + u64::from(TCP) + u64::from(len);
+    let segment = fold(pseudo + sum_words(&bytes[34..34 + usize::from(len)]));
     bytes[50..52].copy_from_slice(&segment.to_be_bytes());
-}
-
-/// The sum of words of 16 bits.
-fn words(bytes: &[u8]) -> u64 {
-    let (pairs, rest) = bytes.as_chunks::<2>();
-    let sum: u64 = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair))).sum();
-    sum + rest.first().map_or(0, |&last| u64::from(last) << 8)
-}
-
-/// The checksum of RFC 1071, of bytes and of a sum before them.
-fn checksum(bytes: &[u8], before: u64) -> u16 {
-    let mut sum = words(bytes) + before;
-    while sum > 0xffff {
-        sum = (sum >> 16) + (sum & 0xffff);
-    }
-    !(sum as u16)
 }
 
 /// The frames of a round, with payload in frames of `size` bytes, of which the check sequence is a
@@ -313,7 +298,7 @@ mod tests {
             let mut next: HashMap<(FlowKey, bool), (u32, u8)> = HashMap::new();
             for (number, frame) in frames.iter().enumerate() {
                 let bytes = &frame.bytes;
-                assert_eq!(checksum(&bytes[14..34], 0), 0);
+                assert_eq!(fold(sum_words(&bytes[14..34])), 0);
                 assert_eq!(bytes[18..20], identification(number).to_be_bytes());
                 let decoder = Decoder::default();
                 let (plain, carried) = decoder.decode_plain_with_carried(bytes).unwrap();

@@ -83,7 +83,7 @@ pub struct Rules {
 
 impl Rules {
     /// Whether they are literals, where the rules of the larger data are not there.
-    fn are_literals(&self) -> bool {
+    pub fn are_literals(&self) -> bool {
         !self.files.iter().any(|file| file.extension().is_some_and(|end| end == "rules"))
     }
 

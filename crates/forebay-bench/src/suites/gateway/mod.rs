@@ -23,6 +23,7 @@ use crate::failure::{During, Failure, Result, ensure};
 use crate::options::Options;
 use crate::record::{Record, Results};
 use crate::suites::forward::{network, watch_signals};
+use crate::suites::scan::literals::rule_files;
 use connections::Conversation;
 use consumers::Consumer;
 use lane::{Device, Lane, Mode, Rules, Setup};
@@ -87,34 +88,26 @@ pub fn run(options: &Options) -> Result<Record> {
 }
 
 /// The files of rules of the larger data, or a file with a literal in place of them.
-fn rules(data: &Path, folder: &Path) -> Result<(Rules, bool)> {
+fn rules(data: &Path, folder: &Path) -> Result<Rules> {
     let cache = folder.join("cache");
     fs::create_dir(&cache).during(cache.display())?;
     let place = data.join("ids-rules");
-    let mut files = Vec::new();
-    if place.is_dir() {
-        for entry in fs::read_dir(&place).during(place.display())? {
-            files.push(entry.during(place.display())?.path());
-        }
-        files.retain(|file| file.extension().is_some_and(|end| end == "rules"));
-        files.sort();
-    }
-    let are_rules = !files.is_empty();
-    if !are_rules {
+    let mut files = if place.is_dir() { rule_files(&place)? } else { Vec::new() };
+    if files.is_empty() {
         let file = folder.join("literals");
         fs::write(&file, LITERAL).during(file.display())?;
         files.push(file);
     }
-    Ok((Rules { files, cache }, are_rules))
+    Ok(Rules { files, cache })
 }
 
 impl<'a> Suite<'a> {
     fn open(options: &'a Options, folder: &'a Path, stop: Arc<AtomicBool>) -> Result<Self> {
         let (cores, program) = (Cores::new()?, options.forebay()?);
-        let (rules, are_rules) = rules(&options.data, folder)?;
+        let rules = rules(&options.data, folder)?;
         let (conversations, are_captured) = connections::conversations(&options.data)?;
         let mut notes = Vec::new();
-        if !are_rules {
+        if rules.are_literals() {
             let note = "there are no rules in FOREBAY_DATA: the literal `HTTP/1.1` is scanned for";
             notes.push(note.to_owned());
         }
@@ -146,19 +139,15 @@ impl<'a> Suite<'a> {
             cores: &self.cores,
             rules: &self.rules,
         };
-        let is_wanted = |engine: &str| {
-            let engines = &self.options.engines;
-            engines.is_empty() || engines.iter().any(|one| one == engine)
-        };
         let all = Device::ALL.into_iter().flat_map(|device| Mode::ALL.map(|mode| (device, mode)));
         let wanted = |(device, mode): &(Device, Mode)| {
             let engine = mode.engine();
             let is_included =
                 SIZES.iter().any(|size| self.options.names(&format!("{size}/{device}/{engine}")));
-            is_wanted(&engine) && is_included && device.has(*mode)
+            self.options.has_engine(&engine) && is_included && device.has(*mode)
         };
         let mut lanes = Vec::new();
-        if is_wanted("bridge") {
+        if self.options.has_engine("bridge") {
             lanes.push(Lane::bridge(0, &setup)?);
         }
         for (number, (device, mode)) in (1..).zip(all.filter(wanted)) {

@@ -244,7 +244,7 @@ pub fn all(options: &Options, literals: &[Text], set: Set, input: &Input<'_>) ->
             Err(why) => Contender::new(name, Role::Ours, Err(why)),
         }
     }));
-    all.retain(|one| options.engines.is_empty() || options.engines.contains(&one.name));
+    all.retain(|one| options.has_engine(&one.name));
     all
 }
 

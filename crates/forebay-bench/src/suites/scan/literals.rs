@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use forebay_packet::random::Random;
 use forebay_scan::{Engine, LiteralSet, Matches, Scanner};
@@ -39,15 +39,22 @@ pub struct Rates {
     pub candidates: f64,
 }
 
+/// The files of rules in a folder, in order.
+pub fn rule_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).during(folder.display())? {
+        files.push(entry.during(folder.display())?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|end| end == "rules"));
+    files.sort();
+    Ok(files)
+}
+
 /// The literals of the rules in a folder, in the order of the rules.
 pub fn of_rules(folder: &Path) -> Result<Vec<Text>> {
     let reading = format!("reading the rules in {}", folder.display());
-    let entries = fs::read_dir(folder).during(&reading)?;
-    let mut files: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-    files.retain(|file| file.extension().is_some_and(|ext| ext == "rules"));
-    files.sort();
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
-    for file in files {
+    for file in rule_files(folder)? {
         let bytes = fs::read(&file).during(&reading)?;
         for line in bytes.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"alert")) {
             let contents = contents(line).into_iter().filter(|text| text.len() >= LEAST);

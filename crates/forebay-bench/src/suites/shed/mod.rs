@@ -101,7 +101,7 @@ fn engines(options: &Options, traffic: &Traffic, pps: u64) -> Vec<Contender<dyn 
         let engine = engine.map(|engine| Box::new(engine) as Box<dyn Engine>);
         Contender::new(policy.name(), Role::Ours, engine)
     }));
-    all.retain(|one| options.engines.is_empty() || options.engines.contains(&one.name));
+    all.retain(|one| options.has_engine(&one.name));
     all
 }
 
