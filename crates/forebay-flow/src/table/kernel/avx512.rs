@@ -2,7 +2,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{Choices, NONE, PLACES, STRETCH, Swept, View, bits, choose_with, probe_one_with};
+use super::{
+    Choices, NONE, STRETCH, Swept, View, bits, choose_with, places_of_bucket, places_of_half,
+    probe_one_with,
+};
 use crate::key::{KEY_MASK, PRESENT, ShortKey};
 use crate::table::bucket::{AGE_AT, AGES, Bucket, Clock, SLOTS};
 
@@ -37,6 +40,10 @@ pub(super) fn choose(view: View<'_>, keys: &[ShortKey], choices: &mut [Choices])
     });
 }
 
+/// The places by the words of each half of a bucket that are equal to those of a key.
+const HALVES: [[u8; 16]; 2] = [places_of_half([0, 1]), places_of_half([2, 3])];
+static PLACES: [u8; 256] = places_of_bucket(HALVES);
+
 /// Where in a bucket a key is.
 #[target_feature(enable = "avx512f,avx512dq")]
 #[inline]
@@ -54,14 +61,6 @@ fn equal_words(bucket: &Bucket, key: u128) -> u8 {
     let entries = unsafe { _mm512_load_si512(bucket.0.as_ptr().cast()) };
     _mm512_testn_epi64_mask(_mm512_xor_si512(entries, block(&key)), mask)
 }
-
-/// Of a half of a byte that has the lowest bit of one of two entries, the number of the entry; and
-/// likewise of the other half.
-const PLACES_OF_HALVES: [[u8; 16]; 2] = {
-    let mut places = [[0; 16]; 2];
-    (places[0][0b100], places[1][0b001], places[1][0b100]) = (1, 2, 3);
-    places
-};
 
 /// First all buckets are compared, and what is equal of each is kept as a byte; from these follow
 /// all places at once, and which keys are not there.
@@ -117,18 +116,13 @@ pub(super) fn probe_second(
 fn places_by(words: &[u8; STRETCH]) -> (__m512i, u64) {
     // SAFETY: 64 bytes are read, from a value of that size.
     let words = unsafe { _mm512_loadu_si512(words.as_ptr().cast()) };
-    // A shift of words of two bytes, whose stray bits are at places that are not of interest.
-    let both = _mm512_and_si512(words, _mm512_srli_epi16::<1>(words));
-    let entries = _mm512_and_si512(both, _mm512_set1_epi8(0x55));
-    let present = _mm512_test_epi8_mask(entries, entries);
-    // Of several entries, which have the digest of the same hash, the first.
-    let first = _mm512_sub_epi8(_mm512_setzero_si512(), entries);
-    let entries = _mm512_and_si512(entries, first);
-    let halves = [entries, _mm512_srli_epi16::<4>(entries)];
+    // A shift of words of two bytes, whose stray bits are not of interest.
+    let halves = [words, _mm512_srli_epi16::<4>(words)];
     let halves = halves.map(|half| _mm512_and_si512(half, _mm512_set1_epi8(0x0f)));
-    let tables = PLACES_OF_HALVES.map(|places| block(&u128::from_le_bytes(places)));
+    let tables = HALVES.map(|places| block(&u128::from_le_bytes(places)));
     let of_half = |half: usize| _mm512_shuffle_epi8(tables[half], halves[half]);
-    (_mm512_or_si512(of_half(0), of_half(1)), present)
+    let places = _mm512_min_epu8(of_half(0), of_half(1));
+    (places, !_mm512_movepi8_mask(places))
 }
 
 /// Writes the slots of the keys whose bits are in `which`: those with these places in their

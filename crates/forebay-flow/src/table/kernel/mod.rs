@@ -39,8 +39,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The numbers of a key's two buckets, which may be one.
 pub(crate) type Choices = [u32; 2];
 
-/// The place of a key that is not in a bucket: a single bit above all places.
-const ABSENT: u8 = 1 << ABSENT_AT;
+/// The place of a key that is not in a bucket: above all others, as a signed number below 0.
+const ABSENT: u8 = u8::MAX;
 const ABSENT_AT: u32 = 7;
 
 /// A table as look-ups see it.
@@ -356,21 +356,36 @@ fn place(bucket: &Bucket, key: u128) -> u8 {
     place.map_or(ABSENT, |place| place as u8)
 }
 
-/// The places by the words of a bucket that are equal to those of a key, a bit for each: an
-/// entry has two.
+/// The places by the words of half a bucket that are equal to those of a key, a bit for each: two
+/// for either of these entries. Where both are equal, which have digests, the lower place.
 #[cfg(target_arch = "x86_64")]
-static PLACES: [u8; 256] = {
-    let mut places = [ABSENT; 256];
+const fn places_of_half(entries: [u8; 2]) -> [u8; 16] {
+    let mut places = [ABSENT; 16];
     let mut words = 0;
     while words < places.len() {
-        let entries = words & words >> 1 & 0x55;
-        if entries != 0 {
-            places[words] = entries.trailing_zeros() as u8 / 2;
+        if words >> 2 == 0b11 {
+            places[words] = entries[1];
+        }
+        if words & 0b11 == 0b11 {
+            places[words] = entries[0];
         }
         words += 1;
     }
     places
-};
+}
+
+/// Likewise by the words of a bucket, the first half lowest.
+#[cfg(target_arch = "x86_64")]
+const fn places_of_bucket(halves: [[u8; 16]; 2]) -> [u8; 256] {
+    let mut places = [ABSENT; 256];
+    let mut words = 0;
+    while words < places.len() {
+        let [first, second] = [halves[0][words & 0xf], halves[1][words >> 4]];
+        places[words] = if first < second { first } else { second };
+        words += 1;
+    }
+    places
+}
 
 /// As [`probe_first`], with a function for a machine that is as [`place()`].
 #[inline(always)]
