@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use forebay_packet::random::Random;
 use forebay_scan::rules::{
-    Application, Applications, Class, Endpoint, Evidence, Field, FlowEnds, ForwardTests,
-    MOST_TESTS, Owner, PacketFacts, RuleSet, Side, Variables,
+    Application, Applications, Class, Endpoint, Evidence, Field, ForwardTests, MOST_TESTS, Owner,
+    PacketFacts, RuleSet, Side, Variables,
 };
 
 fn parse(text: &str) -> RuleSet {
@@ -140,10 +140,7 @@ fn a_rule_for_http_waits_for_a_marker() {
     let mut evidence = Evidence::default();
     assert_eq!(tests.of_flow(&PacketFacts::new(6, a, b), &mut evidence), None);
     assert!(evidence.is_pending() && !evidence.may_match());
-    let marker = literals.set().literals().iter().position(|one| *one.bytes == *b"http/1.1");
-    let flow = FlowEnds { protocol: 6, a, b };
-    let marker = marker.unwrap() as u32;
-    let owner = literals.observe(&rules, Some(&flow), Side::Either, marker, None, &mut evidence);
+    let owner = literals.observe_http(&mut evidence);
     assert_eq!((owner, evidence.may_match()), (Some(Owner::Rule(0)), true));
 }
 

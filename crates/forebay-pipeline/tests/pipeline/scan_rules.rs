@@ -83,6 +83,41 @@ fn a_literal_counts_in_flows_of_its_rule_and_in_its_direction() {
 }
 
 #[test]
+fn a_stream_is_of_http_by_its_start() {
+    let rule = "alert http any any -> any any (http.uri; content:\"secretpath\"; sid:9;)";
+    let request = b"GET /secretpath HTTP/1.1\r\n\r\n";
+    let passes = |packets: &[Vec<u8>]| *verdicts(rule, packets).last().unwrap();
+    let of = |before: &[u8]| connection(&[before, request].concat(), b"");
+    assert!(passes(&of(b"")) && passes(&of(b"\r\n")) && passes(&of(b"a001 STARTTLS\r\n")));
+    assert!(!passes(&of(b"\x16\x03\x01\x02\0")));
+    // By the answer, in parts, with the second one first, and in a second connection of the same ends.
+    assert!(passes(&connection(b"what of /secretpath", b"HTTP/1.1 200 OK")));
+    let handshake = &of(b"")[..3];
+    let parts = [
+        tcp_packet(1, 2, ACK, 102, &request[1..]),
+        tcp_packet(1, 2, ACK, 101, &request[..1]),
+        tcp_packet(1, 2, ACK, 101 + request.len() as u32, b""),
+    ];
+    assert!(passes(&[handshake, &parts[..]].concat()));
+    let fin = [
+        tcp_packet(1, 2, 1 | ACK, 104, b""),
+        tcp_packet(2, 1, 1 | ACK, 501, b""),
+        tcp_packet(1, 2, ACK, 105, b""),
+    ];
+    let again = [
+        tcp_packet(1, 2, SYN, 900_000, b""),
+        tcp_packet(2, 1, SYN | ACK, 800_000, b""),
+        tcp_packet(1, 2, ACK, 900_001, request),
+        tcp_packet(1, 2, ACK, 900_001 + request.len() as u32, b""),
+    ];
+    let other = tcp_packet(1, 2, ACK, 101, b"SSH");
+    let both = [handshake, &[other], &fin, &again[..]].concat();
+    let found = verdicts(rule, &both);
+    assert_eq!(found[..9], [false; 9], "{found:?}");
+    assert_eq!(found[9..], [true, true], "{found:?}");
+}
+
+#[test]
 fn rules_and_triggers_are_counted_by_packets_and_flows() {
     let scan = compiled(
         "alert tcp any any -> any any (msg:\"one\"; content:\"evil-word\"; sid:7;)\n\

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::RuleSet;
 use super::buffers::Side;
 use super::datagram::Datagram;
 use super::evidence::{self, Evidence, Group, Needs};
@@ -10,6 +9,7 @@ use super::header::{Endpoint, Transport};
 use super::marks::{Marks, RuleNeeds};
 use super::pieces::Hazards;
 use super::triggers::{self, Trigger};
+use super::{RuleSet, applications};
 use crate::{LiteralError, LiteralSet};
 
 /// The most rules of a literal that wait for other parts of their contents.
@@ -92,11 +92,11 @@ impl RuleLiterals {
         for (index, trigger) in (0..).zip(&triggers) {
             builder.add(&trigger.bytes, trigger.nocase, Owner::Trigger(index))?;
         }
-        for marker in triggers::http_markers() {
-            builder.add(&marker, true, Owner::Mark(evidence::HTTP, Side::Either))?;
+        for upgrade in applications::UPGRADES {
+            builder.add(upgrade, true, Owner::Mark(evidence::HTTP, Side::Either))?;
         }
         let is_needed = |mark: u8| marks.needs.iter().any(|needs| needs.all.marks >> mark & 1 != 0);
-        for marker in triggers::FTP_MARKERS.iter().filter(|_| is_needed(evidence::FTP)) {
+        for marker in applications::FTP_MARKERS.iter().filter(|_| is_needed(evidence::FTP)) {
             builder.add(marker.as_bytes(), true, Owner::Mark(evidence::FTP, Side::Either))?;
         }
         for ((literals, side), mark) in &marks.parts {
@@ -229,6 +229,12 @@ impl RuleLiterals {
             }
         }
         None
+    }
+
+    /// Adds that a flow may be HTTP: one of its streams [may begin it](super::may_begin_http), or its streams
+    /// are not known. Returns what makes the flow one that may match, if this does.
+    pub fn observe_http(&self, evidence: &mut Evidence) -> Option<Owner> {
+        evidence.mark(evidence::HTTP, &self.groups)
     }
 
     /// Adds a packet to the evidence of its flow, before its literals: `datagram` if it is one, all of it,

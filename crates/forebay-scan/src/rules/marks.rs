@@ -199,9 +199,13 @@ mod tests {
         assert_eq!(answers(&of("ftp"), 6, &[user, literal]), [None, fires]);
         assert_eq!(answers(&of("tcp"), 6, &[literal]), [fires]);
         let http = of("http");
-        for marker in [("http/1.1", Side::ToServer), ("get ", Side::ToClient)] {
-            assert_eq!(answers(&http, 6, &[literal, marker]), [None, fires]);
-        }
+        assert_eq!(answers(&http, 6, &[literal, ("starttls", Side::ToServer)]), [None, fires]);
+        let (rules, literals) = parse(&http);
+        let end = ("10.0.0.1".parse().unwrap(), 2000);
+        let ends = FlowEnds { protocol: 6, a: end, b: end };
+        let mut evidence = Evidence::default();
+        let found = literals.observe(&rules, Some(&ends), Side::Either, 0, None, &mut evidence);
+        assert_eq!((found, literals.observe_http(&mut evidence)), (None, fires));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! rule it has the class: a [`Class::Filterable`] rule cannot fire on a flow in which neither one
 //! of its literals nor a trigger stands; an always-forward rule can fire on every packet that meets
 //! its header and [`Condition`]. [`RuleSet::literals`] puts the literals of all filterable rules,
-//! the triggers, and the markers of HTTP into one set; [`RuleLiterals::observe`] turns what a scan
+//! and the triggers into one set; [`RuleLiterals::observe`] turns what a scan
 //! finds in a flow into [`Evidence`]. [`ForwardTests`] are the conditions of the always-forward
 //! rules, sorted for many packets.
 //!
@@ -16,6 +16,7 @@
 //! its parser libhtp.
 
 pub mod addresses;
+mod applications;
 mod buffers;
 mod condition;
 mod datagram;
@@ -34,6 +35,7 @@ mod source;
 mod triggers;
 
 pub use addresses::Variables;
+pub use applications::may_begin_http;
 pub use buffers::{Buffer, Form, Side};
 pub use condition::{
     Applications, Condition, Field, FieldTest, FlagsComparison, FlagsTest, PacketFacts,
@@ -47,7 +49,7 @@ pub use literals::{FlowEnds, Owner, RuleLiterals};
 pub use pieces::Hazards;
 pub use rule::{Content, Features, MAX_CONTENTS, Rule};
 pub use source::{MAX_RULE_LEN, RuleError};
-pub use triggers::{Hazard, Trigger, http_markers, triggers};
+pub use triggers::{Hazard, Trigger, triggers};
 
 use crate::LiteralError;
 
@@ -147,8 +149,7 @@ impl RuleSet {
         })
     }
 
-    /// The literals of the filterable rules with the triggers they need and the markers of HTTP,
-    /// each once, and their owners.
+    /// The literals of the filterable rules with the triggers they need, each once, and their owners.
     ///
     /// # Errors
     /// There are too many literals.

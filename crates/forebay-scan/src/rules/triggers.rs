@@ -80,52 +80,6 @@ pub struct Trigger {
     pub side: Side,
 }
 
-/// Methods by which Suricata detects HTTP at the start of a stream to the server, in any case,
-/// followed by a space or a tab.
-const METHODS: [&str; 28] = [
-    "GET",
-    "PUT",
-    "POST",
-    "HEAD",
-    "TRACE",
-    "OPTIONS",
-    "CONNECT",
-    "DELETE",
-    "PATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "CHECKOUT",
-    "UNCHECKOUT",
-    "CHECKIN",
-    "UPDATE",
-    "LABEL",
-    "REPORT",
-    "MKWORKSPACE",
-    "MKACTIVITY",
-    "MERGE",
-    "INVALID",
-    "VERSION-CONTROL",
-    "BASELINE-CONTROL",
-];
-
-/// Literals, in any case, without which a flow is not taken for HTTP. A sensor that takes connections from
-/// their middle (`stream.midstream`) looks for all of them in both directions of every connection.
-pub fn http_markers() -> impl Iterator<Item = Vec<u8>> {
-    let methods = METHODS.iter().flat_map(|method| [format!("{method} "), format!("{method}\t")]);
-    let versions = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1", "PRI * HTTP/2.0"];
-    methods.chain(versions.map(str::to_owned)).map(String::into_bytes)
-}
-
-/// Literals, in any case, without which a flow is not taken for a control connection of FTP: commands
-/// and replies by which versions of Suricata detect it.
-pub(super) const FTP_MARKERS: [&str; 7] =
-    ["FEAT", "USER ", "PASS ", "PORT ", "QUIT", "220 ", "220-"];
-
 /// Ranges of code points that Suricata's HTTP parser converts to ASCII characters (best fit to
 /// Windows-1252), a little wider than the table.
 const BEST_FIT: [(u32, u32); 24] = [

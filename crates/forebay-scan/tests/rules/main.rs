@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use forebay_scan::rules::{
-    Class, Datagram, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side, Variables,
+    Class, Datagram, Evidence, FlowEnds, Owner, PacketFacts, RuleLiterals, RuleSet, Side,
+    Variables, may_begin_http,
 };
 use forebay_scan::{Engine, LiteralSet, Matches, Scanner};
 use forebay_testkit::ids_rules::reference::Traffic;
@@ -79,6 +80,9 @@ impl Subject {
             let mut datagram = Datagram::new(text);
             let is_udp = protocol == 17;
             self.literals.observe_packet(is_udp.then_some(&datagram), &mut evidence);
+            if !is_udp && may_begin_http(text) {
+                self.literals.observe_http(&mut evidence);
+            }
             let mut matches = Matches::new();
             self.scanner.scan(&[text], &mut self.scanner.scratch(), &mut matches);
             for found in matches.as_slice() {

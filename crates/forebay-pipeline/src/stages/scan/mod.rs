@@ -24,6 +24,7 @@ use std::sync::Arc;
 use forebay_packet::decode::DecodeOutcome;
 use forebay_packet::{Batch, Decoder, HashKey, LinkType, LiveMask, NO_RECORD, Scanned};
 use forebay_scan::reassembly::{Piece, Segment, Uncertainty};
+use forebay_scan::rules::may_begin_http;
 use forebay_scan::{Match, Matches, Scratch, prefetch_all};
 
 pub use compiled::{CompiledScan, HitCounters, Hits, MOST_COUNTED, ScanMode, ScanOptions};
@@ -39,7 +40,7 @@ use compiled::BatchHits;
 use counts::Counts;
 use flows::{PacketFlow, ScannedFlows, Stream, Verdict};
 use parts::{Parts, packet_of};
-use rules::{SYN, Seen, is_inner};
+use rules::{ICMP, ICMPV6, SYN, Seen, UDP, is_inner};
 use texts::{TcpPart, Texts};
 
 /// Bytes of a payload that are fetched into the cache when its headers are read.
@@ -255,6 +256,9 @@ impl Scanning {
         if self.compiled.rules().is_some() {
             texts.tunnel_depth = self.compiled.options().decode.tunnel_depth;
             texts.is_layered |= !has_transport && is_inner(batch, i);
+            // What is behind an extension header of IPv6, for example.
+            let is_known = matches!(decoded.key.protocol, TCP | UDP | ICMP | ICMPV6);
+            texts.may_begin_http = texts.segment.is_none() && !is_known;
         }
         self.texts[i] = texts;
         batch.tcp_flags[i] = decoded.tcp_flags.unwrap_or(0);
@@ -314,14 +318,17 @@ impl Scanning {
             sent: part.sent,
         };
         let direction = usize::from(flow.direction);
+        let mut http = false;
         let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
             if !is_scanned {
                 return;
             }
             let Piece { direction, bytes, continues } = piece;
+            http |= !continues && may_begin_http(bytes);
             let stream = (scanner, &*states, &mut *pending);
             parts.add((i, flow.number, direction, continues), (bytes, batch), stream);
         });
+        texts.may_begin_http |= http;
         texts.causes.extend(outcome.uncertain);
         texts.waits = connection.has_hole();
         if reports {

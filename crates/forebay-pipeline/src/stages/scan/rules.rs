@@ -26,9 +26,9 @@ use super::texts::Texts;
 
 /// TCP, UDP, ICMP and ICMPv6.
 pub(in crate::stages) const TCP: u8 = 6;
-const UDP: u8 = 17;
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
+pub(super) const UDP: u8 = 17;
+pub(super) const ICMP: u8 = 1;
+pub(super) const ICMPV6: u8 = 58;
 
 /// TCP's control bits.
 pub(super) const SYN: u8 = 2;
@@ -157,7 +157,11 @@ impl ScanRules {
         }
         let mut payload = seen.datagram();
         let whole = payload.as_ref().filter(|_| key.protocol == UDP);
-        if let Some(owner) = self.literals.observe_packet(whole, evidence) {
+        let mut found = self.literals.observe_packet(whole, evidence);
+        if seen.texts.may_begin_http && found.is_none() {
+            found = self.literals.observe_http(evidence);
+        }
+        if let Some(owner) = found {
             verdict.reason = self.count(owner, seen.is_of_flow, counts);
             return None;
         }

@@ -7,9 +7,8 @@ use std::path::Path;
 use forebay_packet::{Batch, DecodeOptions, Decoder, FlowKey};
 use forebay_pipeline::{Chain, Ledger};
 use forebay_scan::rules::{
-    Application, Cause, Class, Hazard, PacketFacts, Rule, http_markers, triggers,
+    Application, Cause, Class, Hazard, PacketFacts, Rule, may_begin_http, triggers,
 };
-use forebay_scan::{Engine, LiteralSet, Matches, Scanner, Scratch};
 use serde_json::{Value, json};
 
 use super::facts;
@@ -44,7 +43,7 @@ impl Sum {
 struct Flow {
     sum: Sum,
     rules: BTreeSet<u32>,
-    /// Whether a payload has a marker of HTTP.
+    /// Whether a payload may begin a stream of HTTP.
     http: bool,
 }
 
@@ -61,9 +60,6 @@ struct Cost<'a> {
     /// of other packets of their flows is missing.
     beyond: u64,
     ledger: Ledger,
-    markers: Scanner,
-    scratch: Scratch,
-    found: Matches,
     facts: Vec<PacketFacts>,
 }
 
@@ -294,17 +290,8 @@ fn cost<'a>(
         Decoder::new(DecodeOptions { tunnel_depth: args.tunnel_depth, ..Default::default() });
     let forward = (0..).zip(rules.set.rules());
     let forward: Vec<_> = forward.filter(|(_, rule)| rule.class != Class::Filterable).collect();
-    let mut set = LiteralSet::new();
-    for marker in http_markers() {
-        let file = path.display().to_string();
-        set.push(&marker, true).map_err(|source| Failure::Literals { file, source })?;
-    }
-    let markers = Scanner::compile(&set, Engine::Oracle)?;
     let mut cost = Cost {
-        scratch: markers.scratch(),
-        found: Matches::new(),
         facts: Vec::new(),
-        markers,
         sums: vec![Sum::default(); forward.len()],
         rules: forward,
         all: Sum::default(),
@@ -341,16 +328,13 @@ impl Cost<'_> {
             return;
         }
         facts::find(decoder, batch, i, &mut self.facts);
-        self.found.clear();
-        if decoded.key.protocol == 6 {
-            let payload = decoder.payload(link, packet).unwrap_or_default();
-            self.markers.scan(&[payload], &mut self.scratch, &mut self.found);
-        }
+        let payload = decoder.payload(link, packet).filter(|_| decoded.key.protocol == 6);
+        let may_be_http = payload.is_some_and(|text| !text.is_empty() && may_begin_http(text));
         let known = self.flows.len() < MOST_FLOWS || self.flows.contains_key(&decoded.key);
         let mut flow = known.then(|| self.flows.entry(decoded.key).or_default());
         if let Some(flow) = &mut flow {
             flow.sum.add(1, bytes);
-            flow.http |= !self.found.as_slice().is_empty();
+            flow.http |= may_be_http;
         }
         let mut kept = flow.is_some();
         for (position, &(_, rule)) in self.rules.iter().enumerate() {
