@@ -134,10 +134,10 @@ pub struct Options {
     pub isa: Isa,
     /// Load latency that the scheduler assumes, in cycles.
     pub load_latency: u8,
-    /// Prefetch distance for headers, in packets; 0 for none. `pe` loops have
-    /// no branches, so an out-of-order core keeps as many loads in flight
-    /// without it: prefetching was measured to change nothing for packets in
-    /// memory and to cost a tenth otherwise. `ems` gains from it.
+    /// Prefetch distance for headers, in packets; 0 for none. Short `pe` loops
+    /// have no need of it: an out-of-order core keeps as many loads in flight
+    /// without it. Code with branches gains much from memory. `auto` chooses
+    /// for itself.
     pub prefetch: u16,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,

@@ -3,7 +3,9 @@
 //! Every filter has `list` code, which takes any packet. Batch code is added to
 //! it. If a back end cannot compile the filter, the next one is tried: `ems`
 //! falls back to `pe`, and `pe` to `list`; [`Code::remark`] gives the reason.
-//! `auto` is resolved by the cost model, [`crate::cost`].
+//! `auto` is `pe` where the cost model, [`crate::cost`], predicts that it is faster than code
+//! with branches, and otherwise `ems`, or where that is not possible `list`, which then
+//! prefetches, too.
 
 use std::fmt::Write as _;
 
@@ -60,27 +62,27 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     let batch = match options.backend {
         Backend::Interp => return Err(CompileError::NoCode),
         Backend::List => None,
-        Backend::Pe | Backend::Auto => {
-            predicated(function, options, &mut assembler, &mut schedule, &mut remark)?
+        Backend::Pe => predicated(function, options, &mut assembler, &mut schedule, &mut remark)?,
+        Backend::Ems => {
+            match enhanced(function, options, &mut assembler, &mut schedule, &mut remark)? {
+                None => predicated(function, options, &mut assembler, &mut schedule, &mut remark)?,
+                made => made,
+            }
         }
-        Backend::Ems => match ems::compile(function, options, &mut assembler) {
-            Ok(made) => {
-                schedule.push_str(&made.report);
-                let lanes = 1;
-                let (reach, scratch, leaves) = (made.reach, 0, false);
-                let (backend, entry) = (Backend::Ems, made.entry);
-                let least = lanes;
-                Some(Batch { backend, entry, lanes, least, reach, scratch, leaves })
+        Backend::Auto => {
+            match predicated(function, options, &mut assembler, &mut schedule, &mut remark)? {
+                None => enhanced(function, options, &mut assembler, &mut schedule, &mut remark)?,
+                made => made,
             }
-            Err(ems::EmsError::Encode(error)) => return Err(error.into()),
-            Err(error) => {
-                remark = Some(format!("not ems: {error}"));
-                predicated(function, options, &mut assembler, &mut schedule, &mut remark)?
-            }
-        },
+        }
     };
     assembler.align(64)?;
-    let each = list::compile(function, options, &mut assembler)?;
+    let prefetch = match (&batch, options.backend) {
+        (None, Backend::Auto) => cost::DISTANCE,
+        (None, Backend::List) => options.prefetch,
+        _ => 0,
+    };
+    let each = list::compile(function, &Options { prefetch, ..*options }, &mut assembler)?;
     let assembled = assembler.finish()?;
     let entry = |label| assembled.offset(label).unwrap_or(assembled.constants_at);
     if batch.is_none() {
@@ -105,6 +107,43 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     })
 }
 
+/// Appends code with branches for several packets in flight, unless the filter has none.
+fn enhanced(
+    function: &Function,
+    options: &Options,
+    assembler: &mut Assembler,
+    schedule: &mut String,
+    remark: &mut Option<String>,
+) -> Result<Option<Batch>, CompileError> {
+    let is_auto = options.backend == Backend::Auto;
+    let prefetch = if is_auto { cost::DISTANCE } else { options.prefetch };
+    match ems::compile(function, &Options { prefetch, ..*options }, assembler) {
+        Ok(made) => {
+            schedule.push_str(&made.report);
+            Ok(Some(Batch {
+                backend: Backend::Ems,
+                entry: made.entry,
+                lanes: 1,
+                least: if is_auto { cost::LEAST_EMS } else { 1 },
+                reach: made.reach,
+                scratch: 0,
+                leaves: false,
+            }))
+        }
+        Err(ems::EmsError::Encode(error)) => Err(error.into()),
+        Err(error) => {
+            refuse(remark, &format!("not ems: {error}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Adds a reason why a back end is not used.
+fn refuse(remark: &mut Option<String>, reason: &str) {
+    let before = remark.take().map(|before| before + "; ").unwrap_or_default();
+    *remark = Some(before + reason);
+}
+
 /// Appends predicated code, unless the filter has none or the cost model
 /// prefers `list` for `auto`.
 fn predicated(
@@ -114,20 +153,16 @@ fn predicated(
     schedule: &mut String,
     remark: &mut Option<String>,
 ) -> Result<Option<Batch>, CompileError> {
-    let mut refuse = |reason: String| {
-        let before = remark.take().map(|before| before + "; ").unwrap_or_default();
-        *remark = Some(before + &reason);
-    };
     let scheduled = match schedule_predicated(function, options, assembler) {
         Ok(scheduled) => scheduled,
         Err(error) => {
-            refuse(format!("not pe: {error}"));
+            refuse(remark, &format!("not pe: {error}"));
             return Ok(None);
         }
     };
     let (loops, bodies) = scheduled;
     if options.backend == Backend::Auto && !cost::pe_pays(function, &bodies) {
-        refuse("not pe: list takes fewer cycles".to_owned());
+        refuse(remark, "not pe: code with branches takes fewer cycles");
         return Ok(None);
     }
     let least = match options.backend {
@@ -159,7 +194,7 @@ fn schedule_predicated(
     for form in pe::forms(function, options)? {
         // `auto` also chooses the prefetch distance.
         let prefetch = match options.backend {
-            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles()),
+            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles(), options.isa),
             _ => options.prefetch,
         };
         match schedule_form(&form, &Options { prefetch, ..*options }, assembler) {

@@ -43,6 +43,8 @@ pub(crate) struct Generator<'f> {
     pub staging: Vec<MemoryOperand>,
     /// The number of backward edges left to the packet.
     pub counter: Option<MemoryOperand>,
+    /// Packets ahead of which headers are prefetched, or 0.
+    pub prefetch: u16,
     labels: Vec<Label>,
     next_packet: Label,
 }
@@ -77,6 +79,7 @@ pub(crate) fn generate(
         parameters: vec![None; function.values().len()],
         staging: Vec::new(),
         counter: None,
+        prefetch: options.prefetch,
         labels,
         next_packet,
         graph,
@@ -224,8 +227,15 @@ impl Generator<'_> {
         self.output.rm(load, CAP_LEN.r64(), argument(argument::CAP_LEN));
         self.output.rm(load, VERDICT.r64(), argument(argument::VERDICT));
         self.output.rr(Code::Xor_r32_rm32, NUMBER.r32(), NUMBER.r32());
+        let ahead = self.first_byte().filter(|_| self.prefetch > 0);
+        if let Some(first_byte) = ahead {
+            self.prefetch_first(first_byte);
+        }
         self.output.note("each packet".to_owned());
         self.output.bind(self.next_packet);
+        if let Some(first_byte) = ahead {
+            self.prefetch_later(first_byte);
+        }
         if loads {
             self.output.rm(Code::Mov_r32_rm32, PACKET.r32(), element(OFFSET.r64()));
             self.output.rm(Code::Add_r64_rm64, PACKET.r64(), argument(argument::BASE));

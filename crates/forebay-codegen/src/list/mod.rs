@@ -19,6 +19,7 @@
 //! | `allocate` | register allocation |
 //! | `generate` | the driver: node after node, verdicts, parameters |
 //! | `value`, `predicate`, `member`, `edges` | instructions |
+//! | `prefetch` | headers of later packets |
 //! | `output` | prologue, epilogue, frame |
 
 pub(crate) mod allocate;
@@ -30,6 +31,7 @@ mod graph;
 pub(crate) mod member;
 pub(crate) mod output;
 mod predicate;
+mod prefetch;
 pub(crate) mod registers;
 pub(crate) mod select;
 pub(crate) mod value;

@@ -21,7 +21,12 @@ use forebay_packet::random::Random;
 const SPACE: usize = 4096;
 
 fn runnable(function: &Function, isa: Isa) -> Runnable {
-    let code = list::program(function, &Options::new(Backend::List, isa)).expect("code");
+    prefetching(function, isa, 0)
+}
+
+fn prefetching(function: &Function, isa: Isa, prefetch: u16) -> Runnable {
+    let options = Options { prefetch, ..Options::new(Backend::List, isa) };
+    let code = list::program(function, &options).expect("code");
     assert!(code.bytes.len() >= code.constants_at);
     Runnable::new(&code)
 }
@@ -42,8 +47,8 @@ fn places(random: &mut Random, count: usize) -> Vec<Place> {
         .collect()
 }
 
-/// Compares verdicts of all packets together, of each alone, and of the
-/// interpreter.
+/// Compares verdicts of all packets together, also where later ones are prefetched, of each alone, and of
+/// the interpreter.
 fn compare(function: &Function, isa: Isa, memory: &[u8], packets: &[Place], what: &str) {
     let code = runnable(function, isa);
     let verdicts = code.run(memory, packets);
@@ -52,6 +57,10 @@ fn compare(function: &Function, isa: Isa, memory: &[u8], packets: &[Place], what
         let expected = function.run(bytes, place.wire_len);
         assert_eq!(verdict, expected, "{what} at {isa}, packet {place:?}: {function:#?}");
         assert_eq!(code.run(memory, std::slice::from_ref(place)), [expected], "{what}, alone");
+    }
+    for prefetch in [1, 16, packets.len() as u16, 5_000] {
+        let code = prefetching(function, isa, prefetch);
+        assert_eq!(code.run(memory, packets), verdicts, "{what}, prefetching");
     }
 }
 
