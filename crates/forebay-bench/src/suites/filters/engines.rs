@@ -65,25 +65,32 @@ impl Variant {
         Self { name: name.into(), options: options.map_err(Failure::from) }
     }
 
-    /// The choices of users, and the kernel of `pe` less scheduled.
+    /// The choices of users, and the kernel of `pe` less scheduled. Where a lower level is forced, nothing
+    /// above it takes part.
     pub fn usual() -> Vec<Self> {
         let widest = cpu::detect().max(Isa::Avx512Bw);
+        let highest = cpu::wanted(None).ok().flatten().unwrap_or(widest);
         let usual = |name, backend, isa| Self::new(name, backend, isa, |_| ());
         let pe = |name, isa| usual(name, Backend::Pe, Some(isa));
         let scheduled = |name, scheduling| {
             Self::new(name, Backend::Pe, None, |codegen| codegen.scheduling = scheduling)
         };
-        vec![
-            usual("list", Backend::List, None),
-            pe("pe-avx512", widest),
-            pe("pe-avx512bw", Isa::Avx512Bw),
-            pe("pe-avx2", Isa::Avx2),
-            pe("pe-scalar", Isa::Scalar),
+        let levels = [
+            ("pe-avx512", widest),
+            ("pe-avx512bw", Isa::Avx512Bw),
+            ("pe-avx2", Isa::Avx2),
+            ("pe-scalar", Isa::Scalar),
+        ];
+        let levels = levels.into_iter().filter(|&(_, isa)| isa <= highest);
+        let mut all = vec![usual("list", Backend::List, None)];
+        all.extend(levels.map(|(name, isa)| pe(name, isa)));
+        all.extend([
             scheduled("pe-unscheduled", Scheduling::None),
             scheduled("pe-list-scheduled", Scheduling::List),
             usual("ems", Backend::Ems, None),
             usual("auto", Backend::Auto, None),
-        ]
+        ]);
+        all
     }
 
     /// Three back ends with other load latencies and prefetch distances than the usual ones.
