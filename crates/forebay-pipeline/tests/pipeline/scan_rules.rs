@@ -8,7 +8,7 @@ use forebay_pipeline::{Chain, Settings};
 use forebay_scan::Engine;
 use forebay_scan::rules::{Hazard, RuleSet, Variables};
 
-use crate::scan::{suspects, tcp_packet, udp_packet};
+use crate::scan::{acknowledging, suspects, tcp_packet, udp_packet};
 use crate::support::*;
 
 const SYN: u8 = 2;
@@ -90,9 +90,17 @@ fn a_stream_is_of_http_by_its_start() {
     let of = |before: &[u8]| connection(&[before, request].concat(), b"");
     assert!(passes(&of(b"")) && passes(&of(b"\r\n")) && passes(&of(b"a001 STARTTLS\r\n")));
     assert!(!passes(&of(b"\x16\x03\x01\x02\0")));
+    assert!(passes(&of(b"AUTH_TLS\r\n")));
+    // A sensor may take a connection from any segment on, or not have taken a byte that comes again.
+    let (handshake, end) = (&of(b"")[..3], 103 + request.len() as u32);
+    let sends = |number, bytes: &[u8]| tcp_packet(1, 2, ACK, number, bytes);
+    let before = [sends(101, b"XX"), acknowledging(103, tcp_packet(2, 1, ACK, 501, b""))];
+    let whole = [sends(103, request), sends(end, b"")];
+    assert!(passes(&[handshake, &before, &whole].concat()));
+    let again = [sends(102, b"G"), sends(103, &request[1..]), sends(end - 1, b"")];
+    assert!(passes(&[handshake, &before, &again].concat()));
     // By the answer, in parts, with the second one first, and in a second connection of the same ends.
     assert!(passes(&connection(b"what of /secretpath", b"HTTP/1.1 200 OK")));
-    let handshake = &of(b"")[..3];
     let parts = [
         tcp_packet(1, 2, ACK, 102, &request[1..]),
         tcp_packet(1, 2, ACK, 101, &request[..1]),

@@ -228,12 +228,8 @@ impl Direction {
 
     /// Compares the first `repeated` bytes of a segment, which were delivered.
     fn compare(&self, data: Data<'_>, repeated: u32, pool: &Pool, found: &mut Uncertainties) {
-        // A keep-alive may have one byte of any value before the next one, when all bytes were
-        // acknowledged (RFC 9293, section 3.8.4).
-        let is_probe = data.sent == 1 && distance(self.next, data.start) == -1;
-        if is_probe && self.has(ACKED) && distance(self.next, self.acked) >= 0 {
-            return;
-        }
+        // Also a keep-alive, which may have a byte of any value (RFC 9293, section 3.8.4): a sensor that
+        // has not taken the last segment takes that byte.
         let captured = &data.bytes[..data.bytes.len().min(repeated as usize)];
         if captured.is_empty() {
             return;

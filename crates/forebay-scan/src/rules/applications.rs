@@ -37,22 +37,33 @@ const METHODS: [&str; 28] = [
 const STARTS: [&str; 4] = ["HTTP/0.9", "HTTP/1.0", "HTTP/1.1", "PRI * HTTP/2.0"];
 
 /// Literals, in any case, behind which another application may begin within a stream: those that ask for
-/// TLS in SMTP and IMAP, FTP, POP3, LDAP (RFC 4511, section 4.14) and PostgreSQL (`SSLRequest`).
-/// Suricata then looks for any application, as at the start.
-pub(super) const UPGRADES: [&[u8]; 5] =
-    [b"STARTTLS", b"AUTH TLS", b"STLS", b"1.3.6.1.4.1.1466.20037", b"\x04\xd2\x16\x2f"];
+/// TLS in SMTP and IMAP, FTP (in two spellings of Suricata's versions), POP3, LDAP (RFC 4511, section 4.14)
+/// and PostgreSQL (`SSLRequest`). Behind them Suricata looks for applications as at the start.
+pub(super) const UPGRADES: [&[u8]; 6] = [
+    b"STARTTLS",
+    b"AUTH TLS",
+    b"AUTH_TLS",
+    b"STLS",
+    b"1.3.6.1.4.1.1466.20037",
+    b"\x04\xd2\x16\x2f",
+];
 
 /// Literals, in any case, without which a flow is not taken for a control connection of FTP: commands
 /// and replies by which versions of Suricata detect it.
 pub(super) const FTP_MARKERS: [&str; 7] =
     ["FEAT", "USER ", "PASS ", "PORT ", "QUIT", "220 ", "220-"];
 
-/// Whether a stream with these first bytes, of either direction, may be of HTTP: a sensor that takes
+/// Whether a stream that begins with these bytes, of either direction, may be of HTTP: a sensor that takes
 /// connections from their middle does not know which one is to the server. Blanks and ends of lines before
-/// the start do not count. A few bytes may be if others behind them could make them so.
+/// the start do not count. A few bytes may be if others behind them could make them so; none are not.
 #[must_use]
 pub fn may_begin_http(stream: &[u8]) -> bool {
     let text = stream.trim_ascii_start();
+    let Some(first) = text.first() else { return !stream.is_empty() };
+    // Most segments are not text.
+    if !first.is_ascii_alphabetic() {
+        return false;
+    }
     let begins = |start: &str| {
         let len = start.len().min(text.len());
         text[..len].eq_ignore_ascii_case(&start.as_bytes()[..len])
@@ -77,10 +88,11 @@ mod tests {
             "PRI * HTTP/2.0\r\n",
             "\r\n POST /",
         ] {
-            for len in 0..=start.len() {
+            for len in 1..=start.len() {
                 assert!(may_begin_http(&start.as_bytes()[..len]), "{start:?} {len}");
             }
         }
+        assert!(!may_begin_http(b""));
         for other in [
             "\x16\x03\x01\x02\0\x01http/1.1",
             "GETTING ",

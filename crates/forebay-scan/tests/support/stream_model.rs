@@ -29,15 +29,8 @@ impl Sent {
         let first = segment.sequence.wrapping_add(syn);
         let start = *self.start.get_or_insert(first);
         let at = first.wrapping_sub(start);
-        let next = self.delivered.len() as u32;
-        let acked = self
-            .acked
-            .is_some_and(|acked| acked.wrapping_sub(start).wrapping_sub(next) as i32 >= 0);
-        let is_keep_alive = segment.payload.len() == 1 && at.wrapping_add(1) == next && acked;
-        if !is_keep_alive {
-            for (i, &byte) in (0u32..).zip(segment.payload) {
-                self.bytes.entry(at.wrapping_add(i)).or_default().push(byte);
-            }
+        for (i, &byte) in (0u32..).zip(segment.payload) {
+            self.bytes.entry(at.wrapping_add(i)).or_default().push(byte);
         }
         if segment.flags & FIN != 0 {
             self.fin = Some(at.wrapping_add(segment.payload.len() as u32));

@@ -68,8 +68,12 @@ fn every_level_finds_the_same_slots() {
         for (key, choices) in keys.iter().zip(&choices) {
             // In the first bucket, the second, or none.
             if let Some(bucket) = choices.get(random.index(3)) {
-                let slot = random.index(SLOTS);
-                buckets[*bucket as usize].0[slot] = entry(&mut random, *key);
+                let slots = [random.index(SLOTS), random.index(SLOTS), random.index(SLOTS)];
+                let bucket = &mut buckets[*bucket as usize].0;
+                // Twice, as digests may be, and one with half of the key.
+                bucket[slots[0]] = entry(&mut random, *key);
+                bucket[slots[1]] = entry(&mut random, *key);
+                bucket[slots[2]] ^= (bucket[slots[2]] ^ key.0) & u128::from(u64::MAX);
             }
         }
         let mut expected: Option<(u64, u64, Vec<u32>)> = None;

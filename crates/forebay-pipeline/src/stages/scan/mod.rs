@@ -318,7 +318,8 @@ impl Scanning {
             sent: part.sent,
         };
         let direction = usize::from(flow.direction);
-        let mut http = false;
+        // A sensor that takes connections from their middle begins with any segment.
+        let mut http = is_scanned && may_begin_http(segment.payload);
         let outcome = connection.segment(direction, &segment, &mut flows.pool, |piece| {
             if !is_scanned {
                 return;

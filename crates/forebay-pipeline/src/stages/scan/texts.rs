@@ -21,8 +21,7 @@ pub(super) struct Texts {
     pub(super) payload_len: Option<u32>,
     /// The packet is in a tunnel: the text by itself has the headers around it, too.
     pub(super) is_layered: bool,
-    /// A stream begins with the packet that may be of HTTP, or the packet may be of a stream that is not
-    /// known.
+    /// The packet may begin a stream of HTTP, or may be of a stream that is not known.
     pub(super) may_begin_http: bool,
     /// The tunnels that are looked into.
     pub(super) tunnel_depth: u8,
