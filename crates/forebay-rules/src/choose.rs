@@ -9,10 +9,15 @@ use forebay_codegen::code::{Backend, Isa};
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest list for which `auto` takes `pe`. Measured: the time of `pe`
-/// grows with the rules and meets that of `tree`, which hardly does, between
-/// 256 and 512 rules; and `pe` has to be compiled.
+/// The longest list for which `auto` takes `pe` without a look at `tree`. The time of `pe`
+/// grows with the rules; that of `tree` hardly does, but depends on the list and the machine.
 pub const MOST_LINEAR: usize = 256;
+
+/// The longest list for which `auto` may take `pe`, which takes 50 ms to compile.
+pub const MAY_BE_LINEAR: usize = 2048;
+
+/// The least cycles a packet that a rule takes by `pe`, measured on ClassBench lists.
+const LEAST_OF_RULE: f64 = 0.02;
 
 /// An engine's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -169,18 +174,26 @@ impl fmt::Display for Chosen {
     }
 }
 
-/// `pe` for short lists, if the machine and the list suit it, else `tree`.
+/// `pe` for short lists and for those that it is expected to match faster than `tree`, if the
+/// machine and the list suit it, else `tree`.
 fn automatic(list: &RuleList, isa: Isa) -> Result<Chosen, EngineError> {
-    if list.rules.len() <= MOST_LINEAR
-        && isa >= Isa::Avx2
-        && let Ok(pe) = Pe::new(list, isa)
+    let rules = list.rules.len();
+    let scan = |most_cycles: f64| {
+        let pe = (isa >= Isa::Avx2).then(|| Pe::new(list, isa).ok()).flatten()?;
+        let engine = (pe.cycles() < most_cycles).then(|| Box::new(pe) as Box<dyn Engine>)?;
+        Some(Chosen { engine, name: EngineName::Pe, rules, estimate: None })
+    };
+    if rules <= MOST_LINEAR
+        && let Some(chosen) = scan(f64::INFINITY)
     {
-        let rules = list.rules.len();
-        return Ok(Chosen { engine: Box::new(pe), name: EngineName::Pe, rules, estimate: None });
+        return Ok(chosen);
     }
     let tree = Tree::new(list, isa)?;
     tree.estimate().require(list)?;
-    Ok(Chosen::tree(list, tree))
+    let cycles = tree.estimate().mean_cycles(isa);
+    let may_be_faster = rules <= MAY_BE_LINEAR && LEAST_OF_RULE * (rules as f64) < cycles;
+    let chosen = if may_be_faster { scan(cycles) } else { None };
+    Ok(chosen.unwrap_or_else(|| Chosen::tree(list, tree)))
 }
 
 impl fmt::Display for EngineName {
@@ -214,6 +227,29 @@ impl RuleList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language::yamaha;
+    use crate::rule::Action;
+
+    /// The engine for `count` rules of these hosts, or without, on the highest level of the machine.
+    fn taken(count: u32, hosts: bool) -> EngineName {
+        let line = |n: u32| match hosts {
+            true => format!("ip filter {n} pass 10.{}.{}.1 * tcp * {}", n >> 8, n & 255, n % 7),
+            false => format!("ip filter {n} pass * * tcp {} {}", n % 40, n / 40),
+        };
+        let rules = (1..=count).map(|n| yamaha::rule(&line(n)).unwrap()).collect();
+        let list = RuleList { rules, default: Action::Reject };
+        EngineName::Auto.choose(&list, forebay_jit::cpu::detect()).unwrap().name
+    }
+
+    #[test]
+    fn lists_that_are_hard_on_trees_are_scanned_longer() {
+        let scan =
+            if forebay_jit::cpu::detect() >= Isa::Avx2 { EngineName::Pe } else { EngineName::Tree };
+        assert_eq!(taken(200, true), scan);
+        assert_eq!(taken(900, false), scan);
+        assert_eq!(taken(2_000, true), EngineName::Tree);
+        assert_eq!(taken(2_100, false), EngineName::Tree);
+    }
 
     #[test]
     fn names_read_as_they_are_written() {

@@ -5,7 +5,7 @@ use super::listing::{Listing, Step, View};
 use super::names::{Named, RuleId};
 use super::reading::{LiveReader, Reading};
 use super::writers::{InForce, Shared, WriterState};
-use crate::choose::{EngineError, EngineName, MOST_LINEAR};
+use crate::choose::{EngineError, EngineName, MAY_BE_LINEAR, MOST_LINEAR};
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
 use crate::tree::generation::{Generation, How, Version};
@@ -58,13 +58,19 @@ impl Live {
         workers: usize,
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Result<(Self, Option<String>), (EngineError, Option<usize>)> {
-        let short = list.rules.len() <= MOST_LINEAR;
-        let compiled = short.then(|| EngineName::Auto.choose(&list, isa)).and_then(Result::ok);
+        let [is_short, may_be_scanned] =
+            [MOST_LINEAR, MAY_BE_LINEAR].map(|most| list.rules.len() <= most);
+        let chosen = may_be_scanned.then(|| EngineName::Auto.choose(&list, isa));
         let default = list.default;
         let rules = Listing::new(list.rules).map_err(|error| (error.into(), None))?;
-        if let Some(chosen) = compiled.filter(|chosen| chosen.name != EngineName::Tree) {
+        let scanned = chosen.and_then(Result::ok).filter(|chosen| chosen.name != EngineName::Tree);
+        if let Some(chosen) = scanned {
             let how = How::Engine(chosen.engine, rules.names());
-            return Ok((Self::of(rules, default, how, None, isa, workers, watch), None));
+            // For the first change. The trees of a short list are built with it.
+            let trees = (!is_short).then(|| Generation::build(&rules.held())).transpose();
+            let trees = trees.map_err(|error| (error.into(), None))?;
+            let live = Self::of(rules, default, how, trees, isa, workers, watch);
+            return Ok((live, None));
         }
         let names = rules.in_order().map(|(_, rule)| Named::of(rule)).collect::<Vec<_>>();
         let built = Self::of_trees(rules, default, isa, workers, watch);
@@ -105,6 +111,7 @@ impl Live {
         workers: usize,
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Self {
+        let is_compiled = matches!(how, How::Engine(..));
         let version = Version::new(how, default, kernel::supported(isa));
         let counters = Counters::new(workers, list.len());
         // No two lists have an edition in common: a reader of parts notices another list.
@@ -112,7 +119,7 @@ impl Live {
         let state = WriterState {
             list,
             default,
-            is_compiled: generation.is_none(),
+            is_compiled,
             generation,
             log: None,
             waiting: None,

@@ -2,15 +2,20 @@
 
 use super::error::LiveError;
 use super::writers::{Shared, WriterState};
-use crate::choose::{EngineName, MOST_LINEAR};
+use crate::choose::{EngineName, MAY_BE_LINEAR, MOST_LINEAR};
 use crate::rule::{Family, RuleList};
 use crate::tree::generation::{Generation, Held, How};
 use crate::tree::side::Vectors;
-use forebay_packet::cancel::{Cancel, Stopped};
+use forebay_packet::cancel::{self, Cancel, Stopped};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The most changes that are applied to a new list while writers wait.
 const FEW: usize = 8;
+
+/// A long list has an engine built when it was not changed for so many naps.
+const SETTLED_NAPS: usize = 20;
+const NAP: Duration = Duration::from_millis(10);
 
 /// Work for the thread.
 enum Work {
@@ -18,7 +23,7 @@ enum Work {
     List(Vec<Held>),
     /// To build bit vectors for what waits outside trees.
     Vectors(Family, Vectors),
-    /// To build an engine that cannot be changed, for a short list.
+    /// To build an engine that cannot be changed, for a list that is not too long.
     Engine(RuleList, Vec<u32>),
 }
 
@@ -47,7 +52,7 @@ impl WriterState {
     fn needs_engine(&self) -> bool {
         let is_refused = self.refused == Some(self.edition);
         let is_due = !self.is_compiled && self.generation.is_some() && self.edition > self.first;
-        is_due && !is_refused && self.list.len() <= MOST_LINEAR
+        is_due && !is_refused && self.list.len() <= MAY_BE_LINEAR
     }
 
     fn has_work(&self) -> bool {
@@ -128,6 +133,9 @@ impl Shared {
                 }
             }
             Work::Engine(list, names) => {
+                if !self.stays(&list, edition) {
+                    return Ok(());
+                }
                 let chosen = EngineName::Auto.choose(&list, self.isa);
                 let mut state = self.state();
                 match chosen {
@@ -143,6 +151,16 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Whether a list, if it is long, is not changed for a while: its engine takes long to build.
+    fn stays(&self, list: &RuleList, edition: u64) -> bool {
+        let naps = if list.rules.len() > MOST_LINEAR { SETTLED_NAPS } else { 0 };
+        (0..naps).all(|_| {
+            cancel::check();
+            std::thread::sleep(NAP);
+            self.state().edition == edition
+        })
     }
 
     /// Records that work has failed; if it was to build the list, undoes the change that waits.

@@ -1,12 +1,14 @@
 //! Lists under change: what readers see, in order, in a storm, and counted.
 
 use forebay_jit::cpu;
+use forebay_packet::cancel::Watch;
 use forebay_rules::engine::NO_RULE;
 use forebay_rules::language::yamaha;
 use forebay_rules::live::{Live, LiveError, RuleId};
 use forebay_rules::packed::{Key4, Packed};
 use forebay_rules::{Key, Rule, RuleList};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A small generator of numbers (xorshift64*), so that a seed says everything.
 struct Numbers(u64);
@@ -140,6 +142,31 @@ fn assert_same(live: &Live, model: &Model, numbers: &mut Numbers) {
 }
 
 #[test]
+fn a_list_that_is_scanned_is_changed_at_once() {
+    let mut numbers = Numbers(77);
+    for rules in [200, 700] {
+        let list = RuleList {
+            rules: (0..rules).map(|_| rule(&mut numbers)).collect(),
+            ..RuleList::default()
+        };
+        let watch = Box::new(|| -> Watch { Box::new(|| Ok(())) });
+        let made = Live::automatic(list.clone(), cpu::detect(), 1, watch);
+        let (live, _) = made.map_err(|(error, _)| error).unwrap();
+        let ids = live.rules().into_iter().map(|(id, _)| id);
+        let mut model: Model = ids.zip(list.rules).collect();
+        for round in 0..6 {
+            assert_same(&live, &model, &mut numbers);
+            (0..3).for_each(|_| change(&live, &mut model, &mut numbers));
+            assert_same(&live, &model, &mut numbers);
+            if round % 2 == 0 {
+                // Scanned again.
+                std::thread::sleep(Duration::from_millis(700));
+            }
+        }
+    }
+}
+
+#[test]
 fn a_list_is_what_its_changes_make_of_it() {
     for (seed, rules) in [(1, 0), (2, 1), (3, 40), (4, 1200)] {
         let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15 ^ seed);
@@ -181,7 +208,7 @@ fn a_rule_of_wildcards_is_matched_beside_rules_of_ranges_alone() {
         let mut rules = [NO_RULE];
         live.read().classify6(&[packet], &mut rules);
         assert_ne!(rules[0], NO_RULE);
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

@@ -11,9 +11,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use forebay_codegen::code::Backend;
+use forebay_codegen::code::{Backend, Isa};
 use forebay_jit::cpu;
 use forebay_rules::RuleList;
+use forebay_rules::choose::EngineName;
 use forebay_rules::engine::{Engine, NO_RULE};
 use forebay_rules::linear::{Compiled, Generic, LaneContent, Naive, Pe};
 use forebay_rules::packed::Key4;
@@ -39,6 +40,9 @@ pub const NAIVE: &str = "naive-";
 /// Our classifier of long lists.
 pub const TREE: &str = "tree";
 
+/// The engine that users get.
+pub const AUTO: &str = "auto";
+
 /// Our scan that is called with one packet.
 const SINGLE: &str = "pe-1";
 
@@ -61,7 +65,7 @@ pub type Contenders = Vec<Contender<dyn Matcher>>;
 
 /// Whether an engine scans rule by rule, and is not made for long lists.
 pub fn is_linear(one: &Contender<dyn Matcher>) -> bool {
-    one.name != TREE && !one.name.starts_with(ACL)
+    one.name != TREE && one.name != AUTO && !one.name.starts_with(ACL)
 }
 
 fn boxed<M: Matcher + 'static>(made: Result<M>) -> Result<Box<dyn Matcher>> {
@@ -74,15 +78,28 @@ type Made = Result<(Box<dyn Engine>, Map<String, Value>)>;
 type Make = fn(&RuleList) -> Made;
 
 /// Our engines, in the order of the rows.
-const OURS: [(&str, Make); 7] = [
+const OURS: [(&str, Make); 8] = [
     ("naive", |list| made(Naive::new(list))),
     ("list", |list| compiled(list, Backend::List)),
-    ("pe", |list| made(Pe::new(list, cpu::detect()))),
-    ("pe-generic", |list| made(Generic::new(list, LaneContent::Packets, cpu::detect()))),
-    (SINGLE, |list| made(Generic::new(list, LaneContent::Rules, cpu::detect()))),
+    ("pe", |list| made(Pe::new(list, level()))),
+    ("pe-generic", |list| made(Generic::new(list, LaneContent::Packets, level()))),
+    (SINGLE, |list| made(Generic::new(list, LaneContent::Rules, level()))),
     ("ems", |list| compiled(list, Backend::Ems)),
     (TREE, tree),
+    (AUTO, auto),
 ];
+
+/// The level that is forced, or the highest of the machine.
+pub fn level() -> Isa {
+    cpu::choose(None).unwrap_or_else(|_| cpu::detect())
+}
+
+/// What `auto` takes.
+fn auto(list: &RuleList) -> Made {
+    let chosen = EngineName::Auto.choose(list, level())?;
+    let backend = json!(chosen.name.name());
+    Ok((chosen.engine, [("backend".to_owned(), backend)].into_iter().collect()))
+}
 
 fn made<E: Engine + 'static>(made: Result<E, impl Display>) -> Made {
     let engine = made?;
@@ -91,14 +108,14 @@ fn made<E: Engine + 'static>(made: Result<E, impl Display>) -> Made {
 
 /// Code with branches. A back end may fall back to another.
 fn compiled(list: &RuleList, backend: Backend) -> Made {
-    let compiled = Compiled::new(list, backend, cpu::detect());
+    let compiled = Compiled::new(list, backend, level());
     let compiled = compiled?;
     let backend = json!(compiled.backend(Family::Ipv4).name());
     Ok((Box::new(compiled), [("backend".to_owned(), backend)].into_iter().collect()))
 }
 
 fn tree(list: &RuleList) -> Made {
-    let tree = Tree::new(list, cpu::detect())?;
+    let tree = Tree::new(list, level())?;
     let Bound { trees, nodes, blocks, vectors, .. } = tree.bound(Family::Ipv4);
     let bound = json!({ "trees": trees, "nodes": nodes, "blocks": blocks, "vectors": vectors });
     Ok((Box::new(tree), [("bound".to_owned(), bound)].into_iter().collect()))

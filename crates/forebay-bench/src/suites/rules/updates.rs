@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use forebay_jit::cpu;
 use forebay_packet::BATCH;
 use forebay_packet::random::Random;
 use forebay_rules::engine::NO_RULE;
@@ -24,7 +23,7 @@ use forebay_rules::live::{Live, RuleId};
 use forebay_rules::packed::Key4;
 use forebay_rules::{Rule, RuleList};
 
-use super::engines::{TREE, first_match};
+use super::engines::{TREE, first_match, level};
 use crate::cores::Cores;
 use crate::failure::{Result, ensure};
 use crate::record::Row;
@@ -80,7 +79,7 @@ pub fn measure(
     }
     // The thread that rebuilds is started with the list and stays where it was started.
     Cores::pin(&[writer])?;
-    let make = || Live::new(list, cpu::detect(), 1);
+    let make = || Live::new(list, level(), 1);
     let (live, calm) = (make()?, make()?);
     let shared = Shared {
         live: &live,
