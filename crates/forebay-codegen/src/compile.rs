@@ -145,7 +145,7 @@ fn refuse(remark: &mut Option<String>, reason: &str) {
 }
 
 /// Appends predicated code, unless the filter has none or the cost model
-/// prefers `list` for `auto`.
+/// prefers code with branches for `auto`.
 fn predicated(
     function: &Function,
     options: &Options,

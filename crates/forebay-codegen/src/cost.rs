@@ -54,11 +54,12 @@ pub fn list_cycles(function: &Function) -> f64 {
 
 /// Cycles a packet beyond which loops gain from prefetching: longer iterations fill the out-of-order
 /// window with few packets, and the loads of later packets start late. Measured from memory, in the time
-/// of the row `touch`, on a core with a window of 224 instructions: AVX-512 loops of 2.4 to 3.3 cycles took
-/// 1.25 to 1.4 without, and 1.1 to 1.15 with it, AVX2 loops of 3.3 to 14 cycles 1.4 to 4 and 1.1 to 1.3.
-/// With headers in the cache they took up to 6% longer with it, shorter loops a tenth.
+/// of the row `touch`, on a core with a window of 224 instructions: AVX-512 loops of 2.8 to 5.6 cycles took
+/// 1.3 to 1.6 without, and 1.1 to 1.25 with it, AVX2 loops of 3.9 to 12 cycles 1.4 to 4 and 1.1 to 1.35.
+/// With headers in the cache they took up to a tenth longer with it; two AVX-512 loops of 2.5 to 2.8
+/// cycles a quarter, and gained nothing from memory.
 fn long(isa: Isa) -> f64 {
-    if isa >= Isa::Avx512Bw { 2.3 } else { 3.2 }
+    if isa >= Isa::Avx512Bw { 2.8 } else { 3.2 }
 }
 
 /// Prefetch distance of long loops and of code with branches, in packets. A mispredicted branch discards
@@ -68,12 +69,12 @@ pub const DISTANCE: u16 = 16;
 
 /// The batch size from which `auto` uses `ems` code: smaller ones go to `list` code, which has less to
 /// begin and to end.
-pub const LEAST_EMS: usize = 32;
+pub const LEAST_EMS: usize = 64;
 
-/// The prefetch distance for loops of `cycles` a packet.
+/// The prefetch distance for loops of `cycles` a packet. Scalar ones are all long.
 #[must_use]
 pub fn prefetch(cycles: f64, isa: Isa) -> u16 {
-    if cycles > long(isa) { DISTANCE } else { 0 }
+    if isa == Isa::Scalar || cycles > long(isa) { DISTANCE } else { 0 }
 }
 
 /// The number of tests of a filter.
@@ -93,7 +94,7 @@ const PE_CALL: f64 = 30.0;
 /// `list` code, at most a whole batch.
 #[must_use]
 pub fn least_packets(function: &Function, loops: &[ScheduledLoop]) -> usize {
-    let gain = (list_cycles(function) - pe_cycles(loops)).max(0.5);
+    let gain = (ON_A_CAPTURE * list_cycles(function) - pe_cycles(loops)).max(0.5);
     ((PE_CALL / gain) as usize).min(192)
 }
 

@@ -161,7 +161,7 @@ fn bytes_that_were_acknowledged_and_not_seen_are_a_gap_at_the_end() {
 }
 
 #[test]
-fn keep_alives_and_window_probes_are_no_doubt() {
+fn keep_alives_and_window_probes_are_no_doubt_if_they_repeat_a_byte() {
     let mut pool = pool(8, 8, 4);
     let mut judged = Judged::default();
     judged.segment(0, &syn(99), &mut pool);
@@ -172,14 +172,13 @@ fn keep_alives_and_window_probes_are_no_doubt() {
     judged.segment(0, &segment(100, 3, b"d"), &mut pool);
     judged.segment(0, &segment(100, 3, b"def"), &mut pool);
     judged.segment(1, &ack(500, 106), &mut pool);
-    // A keep-alive without a byte, and one with the last byte.
+    // Keep-alives without a byte, and with the last one; of the other side before its first byte.
     judged.segment(0, &segment(100, 5, b""), &mut pool);
-    judged.segment(0, &segment(100, 6, b"g"), &mut pool);
-    judged.segment(1, &ack(500, 107), &mut pool);
-    judged.segment(0, &segment(100, 6, b"g"), &mut pool);
+    judged.segment(0, &segment(100, 5, b"f"), &mut pool);
+    judged.segment(1, &Segment { payload: b"\0", sent: 1, ..ack(499, 106) }, &mut pool);
     assert!(judged.uncertain.is_empty(), "{:?}", names(judged.uncertain));
     // Of another value it is the byte of who has not taken the last segment.
-    judged.segment(0, &segment(100, 6, b"\0"), &mut pool);
+    judged.segment(0, &segment(100, 5, b"\0"), &mut pool);
     assert_eq!(names(judged.end(&mut pool)), ["overlap"]);
 }
 

@@ -4,6 +4,7 @@
 use crate::filters::{FILTERS, host_list};
 use forebay_codegen::code::{Backend, Isa, Options};
 use forebay_codegen::emit::pool::Pool;
+use forebay_codegen::explain::asm::disassemble;
 use forebay_codegen::mir::LoopBody;
 use forebay_codegen::sched::checker::check;
 use forebay_codegen::sched::report::report;
@@ -169,6 +170,27 @@ fn values_that_are_large_trees_are_left_to_list() {
         let code = compile::compile(&function, &Options::new(Backend::Pe, isa)).unwrap();
         assert_eq!(code.backend, Backend::Pe, "{:?}", code.remark);
     }
+}
+
+#[test]
+fn auto_takes_code_with_branches_that_prefetches_where_pe_does_not_pay() {
+    let get = "tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420";
+    let function = compile_function(get, LinkType::ETHERNET).unwrap();
+    let prefetches = |patterns: usize, backend| {
+        let options = Options {
+            explain: true,
+            ems_patterns: patterns,
+            ..Options::new(Backend::Auto, Isa::Avx2)
+        };
+        let code = compile::compile(&function, &options).unwrap();
+        assert_eq!(code.backend, backend, "{:?}", code.remark);
+        let least = code.batch.map_or(0, |batch| batch.least);
+        (disassemble(&code).contains("prefetcht0"), least, code.remark.unwrap())
+    };
+    let (does, least, remark) = prefetches(256, Backend::Ems);
+    assert!(does && least == 64 && remark.starts_with("not pe: "), "{least} {remark}");
+    let (does, least, remark) = prefetches(1, Backend::List);
+    assert!(does && least == 0 && remark.contains("; not ems: "), "{least} {remark}");
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub(super) struct Direction {
     flags: u8,
     /// Acknowledgments of bytes that were not seen, since the last byte that was.
     ahead: u8,
+    /// The last byte that was delivered, if none is missing behind it.
+    last_byte: Option<u8>,
 }
 
 impl Direction {
@@ -72,6 +74,7 @@ impl Direction {
         self.held.clear(&mut pool.blocks);
         self.delivered.clear();
         (self.start, self.next, self.seen, self.ahead) = (start, start, start, 0);
+        self.last_byte = None;
         // What was acknowledged before the SYN belongs to another connection.
         self.flags = if by_syn { SYN_SEEN } else { self.flags & ACKED };
         self.flags |= STARTED | RESUMED;
@@ -228,8 +231,18 @@ impl Direction {
 
     /// Compares the first `repeated` bytes of a segment, which were delivered.
     fn compare(&self, data: Data<'_>, repeated: u32, pool: &Pool, found: &mut Uncertainties) {
-        // Also a keep-alive, which may have a byte of any value (RFC 9293, section 3.8.4): a sensor that
-        // has not taken the last segment takes that byte.
+        // A keep-alive may have one byte before the next one (RFC 9293, section 3.8.4). Of another value
+        // than the byte there it is no keep-alive for a sensor that has not taken the last segment.
+        if data.sent == 1 && distance(self.next, data.start) == -1 {
+            let is_same = match self.is_at_start() {
+                true => self.has(SYN_SEEN),
+                false => self.last_byte == data.bytes.first().copied(),
+            };
+            if !is_same {
+                found.insert(Uncertainty::Overlap);
+            }
+            return;
+        }
         let captured = &data.bytes[..data.bytes.len().min(repeated as usize)];
         if captured.is_empty() {
             return;
@@ -256,7 +269,7 @@ impl Direction {
             self.flags &= !RESUMED;
             pool.histories.record(&mut self.delivered, data.start, data.bytes);
             self.next = self.next.wrapping_add(data.bytes.len() as u32);
-            self.ahead = 0;
+            (self.ahead, self.last_byte) = (0, data.bytes.last().copied());
         }
         if data.sent as usize > data.bytes.len() {
             self.skip_to(data.start.wrapping_add(data.sent));
@@ -273,6 +286,7 @@ impl Direction {
                 self.flags &= !RESUMED;
                 pool.histories.record(&mut self.delivered, self.next, bytes);
                 self.next = self.next.wrapping_add(bytes.len() as u32);
+                self.last_byte = bytes.last().copied();
             }
             self.held.pop(&mut pool.blocks);
         }
@@ -281,7 +295,7 @@ impl Direction {
     /// Continues with the byte `next`, without those before it.
     fn skip_to(&mut self, next: u32) {
         self.next = next;
-        self.ahead = 0;
+        (self.ahead, self.last_byte) = (0, None);
         self.flags |= RESUMED;
         self.delivered.clear();
     }

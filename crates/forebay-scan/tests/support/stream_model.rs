@@ -29,7 +29,9 @@ impl Sent {
         let first = segment.sequence.wrapping_add(syn);
         let start = *self.start.get_or_insert(first);
         let at = first.wrapping_sub(start);
-        for (i, &byte) in (0u32..).zip(segment.payload) {
+        // A keep-alive before the first byte repeats none.
+        let is_none = at == u32::MAX && segment.payload.len() == 1 && self.delivered.is_empty();
+        for (i, &byte) in (0u32..).zip(segment.payload).filter(|_| !is_none) {
             self.bytes.entry(at.wrapping_add(i)).or_default().push(byte);
         }
         if segment.flags & FIN != 0 {

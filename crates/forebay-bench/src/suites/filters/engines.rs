@@ -29,6 +29,21 @@ pub const JUDGE: &str = "libpcap";
 /// The engine that the summary is about.
 pub const OURS: &str = "auto";
 
+/// The level that is forced, if one is.
+pub fn forced() -> Option<Isa> {
+    cpu::wanted(None).ok().flatten()
+}
+
+/// The row of `pe` on the highest level that takes part.
+pub fn widest_pe() -> &'static str {
+    match forced() {
+        Some(Isa::Scalar) => "pe-scalar",
+        Some(Isa::Avx2) => "pe-avx2",
+        Some(Isa::Avx512Bw) => "pe-avx512bw",
+        Some(Isa::Avx512Vbmi) | None => "pe-avx512",
+    }
+}
+
 /// Compilations of which the median counts, where a compilation takes microseconds.
 const COMPILATIONS: usize = 11;
 
@@ -69,7 +84,7 @@ impl Variant {
     /// above it takes part.
     pub fn usual() -> Vec<Self> {
         let widest = cpu::detect().max(Isa::Avx512Bw);
-        let highest = cpu::wanted(None).ok().flatten().unwrap_or(widest);
+        let highest = forced().unwrap_or(widest);
         let usual = |name, backend, isa| Self::new(name, backend, isa, |_| ());
         let pe = |name, isa| usual(name, Backend::Pe, Some(isa));
         let scheduled = |name, scheduling| {

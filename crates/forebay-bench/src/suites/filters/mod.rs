@@ -157,6 +157,9 @@ impl Suite<'_> {
              {CACHED} in cache and batch-*, all in memory"
         );
         self.run.note_conditions(notes);
+        if let Some(level) = engines::forced() {
+            self.run.notes.push(format!("our engines use nothing above {level}, which is forced"));
+        }
         self.run.notes.push(match &self.bench.captured {
             Some(captured) => {
                 let packets = captured.descriptors.len();

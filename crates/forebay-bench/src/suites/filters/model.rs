@@ -9,6 +9,7 @@
 use forebay_codegen::cost::{FIT, Fit};
 use serde::Serialize;
 
+use super::engines::widest_pe;
 use super::expressions::Case;
 use crate::record::Results;
 use crate::stats::{Sample, rounded};
@@ -39,7 +40,7 @@ impl CostModel {
             let on = |set| Some(results.nanos(&case.expression, set, engine)? * gigahertz);
             Some(f64::midpoint(on("hot")?, on("cache")?))
         };
-        let rest = |case: &Case| Some(cycles(case, "pe-avx512")? - case.loops?.intervals);
+        let rest = |case: &Case| Some(cycles(case, widest_pe())? - case.loops?.intervals);
         let rests: Vec<f64> = cases.iter().filter_map(rest).collect();
         let point = |case: &Case| Some((case.tests as f64, cycles(case, "list")?));
         let list: Vec<(f64, f64)> = cases.iter().filter_map(point).collect();

@@ -6,6 +6,7 @@ use forebay_packet::BATCH;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::engines::widest_pe;
 use super::expressions::Case;
 use super::list::ListTime;
 use super::model::CostModel;
@@ -138,7 +139,7 @@ impl Measured<'_> {
     fn scheduling(&self, case: &Case, set: &str, engine: &str) -> Option<Sample> {
         let row = self.results.row(&case.expression, set, engine)?;
         let is_kernel = row.more.get("backend").is_some_and(|backend| backend == "pe");
-        let ratios = || self.results.ratios(&case.expression, set, engine, "pe-avx512");
+        let ratios = || self.results.ratios(&case.expression, set, engine, widest_pe());
         is_kernel.then(ratios).flatten()
     }
 
