@@ -148,28 +148,28 @@ impl Report<'_> {
 
     /// One line a list: nanoseconds a packet of DPDK's best and of ours, and building ours.
     fn classbench_table(&self) -> String {
-        let title = "ClassBench: ns a packet of the fastest rte_acl and of tree; building and \
+        let title = "ClassBench: ns a packet of the fastest rte_acl and of auto; building and \
                      memory of tree";
         let headings = [
-            "", "memory", "rules", "acl", "tree", "ratio", "cache", "tree", "trace", "tree",
+            "", "memory", "rules", "acl", "auto", "ratio", "cache", "auto", "trace", "auto",
             "build ms", "B/rule",
         ];
         let line = |case: &String| {
             let best = |set| self.results.best(case, set, |name| name.starts_with(ACL));
             let acl = |set| number(best(set).and_then(|row| row.ns));
-            let tree = |set| number(self.results.nanos(case, set, TREE));
+            let auto = |set| number(self.results.nanos(case, set, AUTO));
             let name = best("memory").map_or("", |row| row.engine.trim_start_matches("rte_acl-"));
             vec![
                 case.clone(),
                 name.to_owned(),
                 self.of_tree(case, "rules").map_or_else(String::new, |rules| rules.to_string()),
                 acl("memory"),
-                tree("memory"),
+                auto("memory"),
                 number(self.acl_ratio(case)),
                 acl("cache"),
-                tree("cache"),
+                auto("cache"),
                 acl("trace"),
-                tree("trace"),
+                auto("trace"),
                 number(self.of_tree(case, "build_ms")),
                 number(self.of_tree(case, "bytes_per_rule")),
             ]
@@ -321,10 +321,10 @@ mod tests {
         };
         let bars = report.bars();
         let find = |what: &str| bars.iter().find(|bar| bar.what == what).unwrap();
-        let ratio = find("memory, 1k: best rte_acl/tree, each");
+        let ratio = find("memory, 1k: best rte_acl/auto, each");
         assert_eq!((ratio.value, &ratio.missed[..]), (4.0, &["fw1_1k-5tuple".to_owned()][..]));
-        assert!(!find("memory, 10k: tree, ns a packet, each").met);
-        assert!(find("memory, 100k: tree, ns a packet, each").met);
+        assert!(!find("memory, 10k: auto, ns a packet, each").met);
+        assert!(find("memory, 100k: auto, ns a packet, each").met);
         assert!(find("100k: tree, ms to build, each").met);
         assert_eq!(find("tree: bytes a rule, each of acl and ipc").value, 50.0);
         assert!(find("10k, 100 updates/s: part of its speed a reader loses, each").met);
