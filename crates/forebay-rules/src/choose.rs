@@ -1,5 +1,6 @@
 //! Engines by name, and which of them `auto` takes.
 
+use crate::atom::Extent;
 use crate::engine::{Engine, NO_RULE};
 use crate::linear::{Compiled, Generic, LaneContent, LinearError, Naive, Pe};
 use crate::matching::Decision;
@@ -15,6 +16,9 @@ pub const MOST_LINEAR: usize = 256;
 
 /// The longest list for which `auto` may take `pe`, which takes 50 ms to compile.
 pub const MAY_BE_LINEAR: usize = 2048;
+
+/// The most conjunctions of such a list: what is built for it only to be compared is bounded.
+const MOST_ATOMS: usize = 4 * MAY_BE_LINEAR;
 
 /// The least cycles a packet that a rule takes by `pe`, measured on ClassBench lists.
 const LEAST_OF_RULE: f64 = 0.02;
@@ -191,7 +195,10 @@ fn automatic(list: &RuleList, isa: Isa) -> Result<Chosen, EngineError> {
     let tree = Tree::new(list, isa)?;
     tree.estimate().require(list)?;
     let cycles = tree.estimate().mean_cycles(isa);
-    let may_be_faster = rules <= MAY_BE_LINEAR && LEAST_OF_RULE * (rules as f64) < cycles;
+    let atoms = || list.rules.iter().map(|rule| Extent::of(rule).atoms);
+    let may_be_faster = (MOST_LINEAR + 1..=MAY_BE_LINEAR).contains(&rules)
+        && LEAST_OF_RULE * (rules as f64) < cycles
+        && atoms().fold(0, usize::saturating_add) <= MOST_ATOMS;
     let chosen = if may_be_faster { scan(cycles) } else { None };
     Ok(chosen.unwrap_or_else(|| Chosen::tree(list, tree)))
 }

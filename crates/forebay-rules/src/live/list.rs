@@ -60,6 +60,7 @@ impl Live {
     ) -> Result<(Self, Option<String>), (EngineError, Option<usize>)> {
         let [is_short, may_be_scanned] =
             [MOST_LINEAR, MAY_BE_LINEAR].map(|most| list.rules.len() <= most);
+        let may_be_scanned = is_short || may_be_scanned && isa >= Isa::Avx2;
         let chosen = may_be_scanned.then(|| EngineName::Auto.choose(&list, isa));
         let default = list.default;
         let rules = Listing::new(list.rules).map_err(|error| (error.into(), None))?;

@@ -24,7 +24,7 @@ enum Work {
     /// To build bit vectors for what waits outside trees.
     Vectors(Family, Vectors),
     /// To build an engine that cannot be changed, for a list that is not too long.
-    Engine(RuleList, Vec<u32>),
+    Engine,
 }
 
 /// Dropped when the thread panics, so that no client waits for it.
@@ -67,8 +67,7 @@ impl WriterState {
         if let Some((family, vectors)) = self.wanted_vectors() {
             return Some(Work::Vectors(family, vectors));
         }
-        self.needs_engine()
-            .then(|| Work::Engine(self.list.as_list(self.default), self.list.names()))
+        self.needs_engine().then_some(Work::Engine)
     }
 }
 
@@ -101,7 +100,7 @@ impl Shared {
             return false;
         };
         let (edition, merges) = (state.edition, state.merges);
-        let is_list = matches!(work, Work::List(_));
+        let (is_list, is_engine) = (matches!(work, Work::List(_)), matches!(work, Work::Engine));
         let cancel = Cancel::watched((self.watch)());
         state.cancel = cancel.clone();
         drop(state);
@@ -112,7 +111,11 @@ impl Shared {
             Err(Stopped::Refused(why)) => why,
             Err(Stopped::Cancelled) => "cancelled".to_owned(),
         };
-        self.fail(&mut self.state(), is_list, &why);
+        match is_engine {
+            // Trees are what is in force.
+            true => self.state().refused = Some(edition),
+            false => self.fail(&mut self.state(), is_list, &why),
+        }
         true
     }
 
@@ -132,10 +135,8 @@ impl Shared {
                     self.publish(&mut state);
                 }
             }
-            Work::Engine(list, names) => {
-                if !self.stays(&list, edition) {
-                    return Ok(());
-                }
+            Work::Engine => {
+                let Some((list, names)) = self.settled(edition) else { return Ok(()) };
                 let chosen = EngineName::Auto.choose(&list, self.isa);
                 let mut state = self.state();
                 match chosen {
@@ -153,14 +154,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a list, if it is long, is not changed for a while: its engine takes long to build.
-    fn stays(&self, list: &RuleList, edition: u64) -> bool {
-        let naps = if list.rules.len() > MOST_LINEAR { SETTLED_NAPS } else { 0 };
-        (0..naps).all(|_| {
+    /// The list of an edition and the numbers of its rules, if it stays that edition; a long one for a
+    /// while, as its engine takes long to build.
+    fn settled(&self, edition: u64) -> Option<(RuleList, Vec<u32>)> {
+        let naps = if self.state().list.len() > MOST_LINEAR { SETTLED_NAPS } else { 0 };
+        for _ in 0..naps {
             cancel::check();
             std::thread::sleep(NAP);
-            self.state().edition == edition
-        })
+            if self.state().edition != edition {
+                return None;
+            }
+        }
+        let state = self.state();
+        let is_same = state.edition == edition;
+        is_same.then(|| (state.list.as_list(state.default), state.list.names()))
     }
 
     /// Records that work has failed; if it was to build the list, undoes the change that waits.
