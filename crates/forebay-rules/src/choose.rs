@@ -181,26 +181,32 @@ impl fmt::Display for Chosen {
 /// `pe` for short lists and for those that it is expected to match faster than `tree`, if the
 /// machine and the list suit it, else `tree`.
 fn automatic(list: &RuleList, isa: Isa) -> Result<Chosen, EngineError> {
-    let rules = list.rules.len();
-    let scan = |most_cycles: f64| {
-        let pe = (isa >= Isa::Avx2).then(|| Pe::new(list, isa).ok()).flatten()?;
-        let engine = (pe.cycles() < most_cycles).then(|| Box::new(pe) as Box<dyn Engine>)?;
-        Some(Chosen { engine, name: EngineName::Pe, rules, estimate: None })
-    };
-    if rules <= MOST_LINEAR
-        && let Some(chosen) = scan(f64::INFINITY)
+    if list.rules.len() <= MOST_LINEAR
+        && let Some(chosen) = scan(list, isa, f64::INFINITY)
     {
         return Ok(chosen);
     }
     let tree = Tree::new(list, isa)?;
     tree.estimate().require(list)?;
-    let cycles = tree.estimate().mean_cycles(isa);
+    let chosen = scan_beside(list, isa, tree.estimate());
+    Ok(chosen.unwrap_or_else(|| Chosen::tree(list, tree)))
+}
+
+/// `pe`, if the machine and the list suit it, and it is expected to take fewer cycles a packet.
+pub(crate) fn scan(list: &RuleList, isa: Isa, most_cycles: f64) -> Option<Chosen> {
+    let pe = (isa >= Isa::Avx2).then(|| Pe::new(list, isa).ok()).flatten()?;
+    let engine = (pe.cycles() < most_cycles).then(|| Box::new(pe) as Box<dyn Engine>)?;
+    Some(Chosen { engine, name: EngineName::Pe, rules: list.rules.len(), estimate: None })
+}
+
+/// As [`scan`], for a list that is not short, if it is expected to be faster than its trees.
+pub(crate) fn scan_beside(list: &RuleList, isa: Isa, trees: Estimate) -> Option<Chosen> {
+    let (rules, cycles) = (list.rules.len(), trees.mean_cycles(isa));
     let atoms = || list.rules.iter().map(|rule| Extent::of(rule).atoms);
     let may_be_faster = (MOST_LINEAR + 1..=MAY_BE_LINEAR).contains(&rules)
         && LEAST_OF_RULE * (rules as f64) < cycles
         && atoms().fold(0, usize::saturating_add) <= MOST_ATOMS;
-    let chosen = if may_be_faster { scan(cycles) } else { None };
-    Ok(chosen.unwrap_or_else(|| Chosen::tree(list, tree)))
+    if may_be_faster { scan(list, isa, cycles) } else { None }
 }
 
 impl fmt::Display for EngineName {

@@ -5,7 +5,7 @@ use super::listing::{Listing, Step, View};
 use super::names::{Named, RuleId};
 use super::reading::{LiveReader, Reading};
 use super::writers::{InForce, Shared, WriterState};
-use crate::choose::{EngineError, EngineName, MAY_BE_LINEAR, MOST_LINEAR};
+use crate::choose::{self, EngineError, EngineName, MOST_LINEAR};
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
 use crate::tree::generation::{Generation, How, Version};
@@ -58,20 +58,13 @@ impl Live {
         workers: usize,
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Result<(Self, Option<String>), (EngineError, Option<usize>)> {
-        let [is_short, may_be_scanned] =
-            [MOST_LINEAR, MAY_BE_LINEAR].map(|most| list.rules.len() <= most);
-        let may_be_scanned = is_short || may_be_scanned && isa >= Isa::Avx2;
-        let chosen = may_be_scanned.then(|| EngineName::Auto.choose(&list, isa));
+        let is_short = list.rules.len() <= MOST_LINEAR;
+        let compiled = is_short.then(|| choose::scan(&list, isa, f64::INFINITY)).flatten();
         let default = list.default;
         let rules = Listing::new(list.rules).map_err(|error| (error.into(), None))?;
-        let scanned = chosen.and_then(Result::ok).filter(|chosen| chosen.name != EngineName::Tree);
-        if let Some(chosen) = scanned {
+        if let Some(chosen) = compiled {
             let how = How::Engine(chosen.engine, rules.names());
-            // For the first change. The trees of a short list are built with it.
-            let trees = (!is_short).then(|| Generation::build(&rules.held())).transpose();
-            let trees = trees.map_err(|error| (error.into(), None))?;
-            let live = Self::of(rules, default, how, trees, isa, workers, watch);
-            return Ok((live, None));
+            return Ok((Self::of(rules, default, how, None, isa, workers, watch), None));
         }
         let names = rules.in_order().map(|(_, rule)| Named::of(rule)).collect::<Vec<_>>();
         let built = Self::of_trees(rules, default, isa, workers, watch);
@@ -85,6 +78,9 @@ impl Live {
             let index = names.iter().position(|of| Some(*of) == name);
             (error, index)
         })?;
+        if !is_short && live.shared.scan_beside_trees() {
+            return Ok((live, None));
+        }
         let notice = (estimate.ranged > 0).then(|| format!("{}: {estimate}", EngineName::Tree));
         Ok((live, notice))
     }
@@ -112,7 +108,6 @@ impl Live {
         workers: usize,
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Self {
-        let is_compiled = matches!(how, How::Engine(..));
         let version = Version::new(how, default, kernel::supported(isa));
         let counters = Counters::new(workers, list.len());
         // No two lists have an edition in common: a reader of parts notices another list.
@@ -120,7 +115,7 @@ impl Live {
         let state = WriterState {
             list,
             default,
-            is_compiled,
+            is_compiled: generation.is_none(),
             generation,
             log: None,
             waiting: None,

@@ -2,10 +2,12 @@
 
 use super::error::LiveError;
 use super::writers::{Shared, WriterState};
-use crate::choose::{EngineName, MAY_BE_LINEAR, MOST_LINEAR};
+use crate::choose::{self, Chosen, MAY_BE_LINEAR, MOST_LINEAR};
 use crate::rule::{Family, RuleList};
 use crate::tree::generation::{Generation, Held, How};
 use crate::tree::side::Vectors;
+use crate::tree::{Estimate, kernel};
+use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{self, Cancel, Stopped};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,21 @@ enum Work {
     Vectors(Family, Vectors),
     /// To build an engine that cannot be changed, for a list that is not too long.
     Engine,
+}
+
+/// A list that an engine is built for, the numbers of its rules, and what its trees are expected to take.
+struct Settled {
+    list: RuleList,
+    names: Vec<u32>,
+    trees: Option<Estimate>,
+}
+
+impl Settled {
+    fn of(state: &WriterState, isa: Isa) -> Self {
+        let costs = state.generation.as_ref().map(Generation::costs);
+        let trees = costs.map(|costs| Estimate::of(costs, kernel::supported(isa)));
+        Self { list: state.list.as_list(state.default), names: state.list.names(), trees }
+    }
 }
 
 /// Dropped when the thread panics, so that no client waits for it.
@@ -136,27 +153,48 @@ impl Shared {
                 }
             }
             Work::Engine => {
-                let Some((list, names)) = self.settled(edition) else { return Ok(()) };
-                let chosen = EngineName::Auto.choose(&list, self.isa);
+                let Some(settled) = self.settled(edition) else { return Ok(()) };
+                let chosen = self.scan(&settled);
                 let mut state = self.state();
                 match chosen {
-                    Ok(chosen) if chosen.name != EngineName::Tree => {
-                        if state.edition == edition {
-                            self.put_in_force(&mut state, How::Engine(chosen.engine, names));
-                            state.is_compiled = true;
-                        }
+                    Some(chosen) if state.edition == edition => {
+                        self.put_in_force(&mut state, How::Engine(chosen.engine, settled.names));
+                        state.is_compiled = true;
                     }
+                    Some(_) => {}
                     // Trees are what is in force.
-                    _ => state.refused = Some(edition),
+                    None => state.refused = Some(edition),
                 }
             }
         }
         Ok(())
     }
 
-    /// The list of an edition and the numbers of its rules, if it stays that edition; a long one for a
-    /// while, as its engine takes long to build.
-    fn settled(&self, edition: u64) -> Option<(RuleList, Vec<u32>)> {
+    /// Puts an engine that scans a list into force beside its trees, which were just built, if that is
+    /// expected to be faster. Returns whether it is.
+    pub(super) fn scan_beside_trees(&self) -> bool {
+        let mut state = self.state();
+        if state.list.len() > MAY_BE_LINEAR {
+            return false;
+        }
+        let list = Settled::of(&state, self.isa);
+        let Some(chosen) = self.scan(&list) else { return false };
+        self.put_in_force(&mut state, How::Engine(chosen.engine, list.names));
+        state.is_compiled = true;
+        true
+    }
+
+    /// The engine that scans a list, if it is short, or expected to be faster than its trees.
+    fn scan(&self, Settled { list, trees, .. }: &Settled) -> Option<Chosen> {
+        match list.rules.len() {
+            0..=MOST_LINEAR => choose::scan(list, self.isa, f64::INFINITY),
+            _ => choose::scan_beside(list, self.isa, (*trees)?),
+        }
+    }
+
+    /// The list of an edition, if it stays that edition; a long one for a while, as its engine takes long
+    /// to build.
+    fn settled(&self, edition: u64) -> Option<Settled> {
         let naps = if self.state().list.len() > MOST_LINEAR { SETTLED_NAPS } else { 0 };
         for _ in 0..naps {
             cancel::check();
@@ -166,8 +204,7 @@ impl Shared {
             }
         }
         let state = self.state();
-        let is_same = state.edition == edition;
-        is_same.then(|| (state.list.as_list(state.default), state.list.names()))
+        (state.edition == edition).then(|| Settled::of(&state, self.isa))
     }
 
     /// Records that work has failed; if it was to build the list, undoes the change that waits.

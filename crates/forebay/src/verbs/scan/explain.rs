@@ -329,7 +329,7 @@ impl Cost<'_> {
         }
         facts::find(decoder, batch, i, &mut self.facts);
         let payload = decoder.payload(link, packet).filter(|_| decoded.key.protocol == 6);
-        let may_be_http = payload.is_some_and(|text| !text.is_empty() && may_begin_http(text));
+        let may_be_http = payload.is_some_and(may_begin_http);
         let known = self.flows.len() < MOST_FLOWS || self.flows.contains_key(&decoded.key);
         let mut flow = known.then(|| self.flows.entry(decoded.key).or_default());
         if let Some(flow) = &mut flow {
