@@ -3,6 +3,10 @@
 /// All that is kept of a stream passes the filters again.
 pub(crate) const ALL: u8 = u8::MAX;
 
+/// The least bytes that a state has room for, unless all that it keeps are fewer: most segments that
+/// are shorter have others behind them.
+const LEAST_ROOM: usize = 64;
+
 /// The state of a scan of one direction of a flow: the last bytes of the stream, one fewer than
 /// the longest literal has.
 #[derive(Clone, Debug, Default)]
@@ -79,7 +83,8 @@ impl StreamState {
         let (kept, wanted) = (len - surplus, len - surplus + bytes.len());
         if self.bytes.len() < wanted {
             // Twice as much, to copy each byte of a stream of short segments few times.
-            let mut larger = vec![0; (2 * wanted).min(keep)].into_boxed_slice();
+            let larger = (2 * wanted).max(LEAST_ROOM).min(keep);
+            let mut larger = vec![0; larger].into_boxed_slice();
             larger[..kept].copy_from_slice(&self.bytes[surplus..len]);
             self.bytes = larger;
         } else if surplus > 0 {
