@@ -47,7 +47,7 @@ pub fn modulo_schedule(
         cancel::check();
         budget = budget.checked_sub(1)?;
         let earliest = state.earliest(node);
-        let free = (earliest..earliest + i64::from(ii)).find(|&time| state.fits(node, time));
+        let free = state.table.first_fit(node, earliest, i64::from(ii), false);
         let time = free.unwrap_or_else(|| state.least_bad(node, earliest));
         state.place(node, time);
     }
@@ -120,10 +120,6 @@ impl<'a> Placing<'a> {
 
     fn row(&self, time: i64) -> usize {
         time.rem_euclid(i64::from(self.ii)) as usize
-    }
-
-    fn fits(&self, node: usize, time: i64) -> bool {
-        self.table.fits(node, self.row(time))
     }
 
     /// The earliest start of `node`, apart from its dependences.

@@ -118,7 +118,25 @@ impl<'a> ReservationTable<'a> {
         Self { resources, rows, left: resources.capacities.repeat(rows) }
     }
 
+    /// Of `count` cycles from `first` on, or with `is_down` from `first` downwards, the first one in whose
+    /// row `node` fits. A division for each cycle took a tenth of the time of compiling a filter.
+    #[must_use]
+    pub fn first_fit(&self, node: usize, first: i64, count: i64, is_down: bool) -> Option<i64> {
+        let mut row = first.rem_euclid(self.rows as i64) as usize;
+        (0..count).find_map(|step| {
+            let fits = self.fits(node, row);
+            row = match (is_down, row) {
+                (true, 0) => self.rows - 1,
+                (true, row) => row - 1,
+                (false, row) if row + 1 == self.rows => 0,
+                (false, row) => row + 1,
+            };
+            fits.then_some(if is_down { first - step } else { first + step })
+        })
+    }
+
     /// Whether `node` fits if it is issued in `row`.
+    #[inline]
     #[must_use]
     pub fn fits(&self, node: usize, row: usize) -> bool {
         let asks = self.resources.asks(node).iter();

@@ -108,13 +108,9 @@ impl<'a> Mover<'a> {
             return false;
         }
         self.table.release(node, row(now));
-        let fits = |&time: &i64| self.table.fits(node, row(time));
         // Every step towards the best place is an improvement.
-        let place = if best > now {
-            (now + 1..=best).rev().take(self.ii as usize).find(fits)
-        } else {
-            (best..now).take(self.ii as usize).find(fits)
-        };
+        let cycles = (best - now).abs().min(ii);
+        let place = self.table.first_fit(node, best, cycles, best > now);
         self.times[node] = place.unwrap_or(now);
         self.table.take(node, row(self.times[node]));
         if place.is_some() {
