@@ -17,7 +17,7 @@ use forebay_rules::language::Imported;
 use forebay_rules::language::load::{FileError, LoadError, Selection, load};
 use forebay_rules::live::{Difference, Live};
 
-use crate::config::{Config, Key, RULE_KEYS, SensorGroup};
+use crate::config::{Config, Key, NoSensor, RULE_KEYS, SensorGroup};
 use crate::group::classes_of;
 use crate::{memory, scanning};
 
@@ -108,7 +108,9 @@ impl CompiledConfig {
             let gateway = group.stages.setting::<GatewayOptions>();
             let of_gateway = gateway.map_or(0, |_| GatewayOptions::bytes_of_flow());
             let flows = config.scan.as_ref().map_or(0, |scan| scan.options.flows as u64);
-            group.stages.memory_bytes() + of_export + of_gateway * flows
+            let waits = gateway.filter(|_| group.no_sensor == NoSensor::Hold);
+            let of_backlog = waits.map_or(0, |options| options.bytes_of_backlog());
+            group.stages.memory_bytes() + of_export + of_gateway * flows + of_backlog
         };
         let of_groups: u64 = config.groups.iter().map(of_group).sum();
         let of_writer = config.export.as_ref().map_or(0, |export| export.writer_bytes());

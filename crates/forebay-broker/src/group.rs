@@ -14,7 +14,7 @@ use forebay_flow::shed::{Limit, SensorReport};
 use forebay_packet::{HashKey, MacAddress};
 use forebay_pipeline::stages::{
     Class, ClassConfig, ClassMembers, ClassShedding, Classes, Shedding, ShuntRule, ShuntTo,
-    ShuntedFlow, Steering,
+    ShuntedFlow, Steering, WaitForSensor,
 };
 
 use crate::clock::Clock;
@@ -148,13 +148,20 @@ impl LiveGroup {
     #[must_use]
     pub fn spare(&self) -> Vec<u16> {
         match self.config.no_sensor {
-            NoSensor::Drop => Vec::new(),
+            NoSensor::Drop | NoSensor::Hold => Vec::new(),
             NoSensor::Pass => {
                 let stays = |name: &String| self.config.sensors.iter().any(|one| one.name == *name);
                 let staying = self.indices().filter(|(_, sensor)| stays(&sensor.name));
                 staying.map(|(index, _)| index).collect()
             }
         }
+    }
+
+    /// Whether a gateway has packets wait while no sensor is up.
+    #[must_use]
+    pub fn wait_for_sensor(&self) -> WaitForSensor {
+        let holds = self.config.no_sensor == NoSensor::Hold;
+        WaitForSensor(holds.then(|| self.manager.is_without_sensor()))
     }
 
     /// What becomes of flows that are too big. Where a sensor gets them, only while it is up.

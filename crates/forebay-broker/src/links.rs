@@ -1,5 +1,9 @@
 //! The links of ports: which work, which do not, and which devices are gone.
 //!
+//! The kernel also notifies of offloads that are switched. Those of an input that make one packet of
+//! several were switched off at the start; if one is on again, sensors may get packets longer than the
+//! MTU, which is reported.
+//!
 //! A link that goes down, or comes back, is reported, and so is a device that was deleted: its port
 //! is of no further use, whether or not packets come for it.
 //!
@@ -8,8 +12,9 @@
 //! not. Where a group has just one sensor at an output, that sensor is down while the
 //! output's link is.
 
-use forebay_io::device::{Change, DeviceError, Link, Watch};
+use forebay_io::device::{Change, Coalescing, DeviceError, Finding, Link, Watch};
 
+use crate::answers;
 use crate::config::{Config, Port, PortKind};
 use crate::group::LiveGroup;
 
@@ -43,6 +48,10 @@ struct Watched {
     /// The device's number, if it was there at the start.
     index: Option<u32>,
     state: LinkState,
+    /// Its offloads that make one packet of several, if packets are received behind them, and what
+    /// was found of them last.
+    coalescing: Option<Coalescing>,
+    found: Option<Finding>,
 }
 
 /// Follows the links of all ports that are devices.
@@ -75,6 +84,11 @@ impl Links {
         let device = port.device().filter(|_| !matches!(port.kind, PortKind::Tap { .. }));
         let Some(device) = device else { return };
         let link = self.watch.link(device).ok();
+        // XDP takes packets before they are joined. A device that cannot be asked has been told of at the
+        // start.
+        let joins = side == "input" && matches!(port.kind, PortKind::AfPacket { .. });
+        let coalescing = joins.then(|| Coalescing::open(device).ok()).flatten();
+        let found = coalescing.as_ref().and_then(|coalescing| coalescing.find().ok().flatten());
         self.ports.push(Watched {
             side,
             number,
@@ -82,6 +96,8 @@ impl Links {
             device: device.to_owned(),
             index: link.as_ref().map(|link| link.index),
             state: link.as_ref().map_or(LinkState::Gone, LinkState::of),
+            coalescing,
+            found,
         });
     }
 
@@ -95,7 +111,10 @@ impl Links {
         // Links that cannot be watched any more stay as they were: ports tell of failures.
         for change in self.watch.changes().unwrap_or_default() {
             match change {
-                Change::Is(link) => self.note(link.index, LinkState::of(&link)),
+                Change::Is(link) => {
+                    self.note(link.index, LinkState::of(&link));
+                    self.note_offloads(link.index);
+                }
                 Change::Gone(link) => self.note(link.index, LinkState::Gone),
                 Change::Missed => self.look(),
             }
@@ -145,6 +164,21 @@ impl Links {
             let Some(index) = index else { continue };
             let link = self.watch.link(&device).ok().filter(|link| link.index == index);
             self.note(index, link.as_ref().map_or(LinkState::Gone, LinkState::of));
+            self.note_offloads(index);
+        }
+    }
+
+    /// Reports offloads that make one packet of several and that were off when last asked.
+    fn note_offloads(&mut self, index: u32) {
+        for port in self.ports.iter_mut().filter(|port| port.index == Some(index)) {
+            let Some(coalescing) = &port.coalescing else { continue };
+            // A device that is gone is told of as such.
+            let Ok(found) = coalescing.find() else { continue };
+            if let Some(finding) = found.as_ref().filter(|_| found != port.found) {
+                let Watched { side, name, .. } = port;
+                self.notices.push(format!("{side} {name}: {}", answers::finding(finding)));
+            }
+            port.found = found;
         }
     }
 

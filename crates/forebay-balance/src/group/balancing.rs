@@ -1,5 +1,7 @@
 //! What a group does each interval: compare loads, start moves.
 
+use std::sync::atomic::Ordering;
+
 use super::event::Event;
 use super::manager::Group;
 use crate::balancer::load::Load;
@@ -14,14 +16,17 @@ impl<P: ForwardingTable> Group<P> {
         let orphans: Vec<u16> = (0..=u16::MAX)
             .filter(|&bucket| entries[usize::from(bucket)].default_sensor() == NO_SENSOR)
             .collect();
-        if orphans.is_empty() {
-            return;
+        let mut left = orphans.len();
+        if left > 0 {
+            let places = self.balancer.spread(&self.shares(), &entries, &orphans);
+            for (bucket, place) in orphans.into_iter().zip(places) {
+                // A bucket that cannot be settled now stays without a sensor and is retried at
+                // the next interval.
+                left -= usize::from(self.mover.begin(bucket, place, None).is_ok());
+            }
         }
-        let places = self.balancer.spread(&self.shares(), &entries, &orphans);
-        for (bucket, place) in orphans.into_iter().zip(places) {
-            // A bucket that cannot be settled now stays without a sensor and is retried at
-            // the next interval.
-            let _ = self.mover.begin(bucket, place, None);
+        if left == 0 {
+            self.is_without_sensor.store(false, Ordering::Release);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The manager of a group: its parts, and what they show.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::aftermath::Aftermath;
 use super::event::{Event, Onsets};
@@ -75,6 +76,7 @@ pub struct Group<P> {
     pub(super) balanced_at: Option<u64>,
     pub(super) rotated_at: u64,
     pub(super) events: Vec<Event>,
+    pub(super) is_without_sensor: Arc<AtomicBool>,
 }
 
 impl Group<Arc<WorkerTable>> {
@@ -121,8 +123,17 @@ impl<P: ForwardingTable> Group<P> {
             balanced_at: None,
             rotated_at: now,
             events: Vec::new(),
+            is_without_sensor: Arc::default(),
             settings,
         }
+    }
+
+    /// A flag that is set while no sensor is up or draining: before the last one loses its buckets,
+    /// and until each bucket has one again. For threads that would rather keep packets than have
+    /// them find no sensor.
+    #[must_use]
+    pub fn is_without_sensor(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_without_sensor)
     }
 
     /// How long a key must stay on record after its last packet with these settings, in

@@ -19,6 +19,8 @@ pub use event::Event;
 pub use manager::{Group, GroupSettings};
 pub use sensors::{SensorSettings, SensorStatus};
 
+use std::sync::atomic::Ordering;
+
 use crate::assign::{AssignmentError, BUCKETS, MAX_SENSORS, Sensor};
 use crate::balancer::targets::Standing;
 use crate::health::{Hello, Manual};
@@ -201,6 +203,9 @@ impl<P: ForwardingTable> Group<P> {
     /// Reassigns all buckets and keys of a dead sensor.
     fn evict_sensor(&mut self, sensor: usize) {
         self.members[sensor].standing = Standing::Down;
+        if self.members.iter().all(|member| member.standing == Standing::Down) {
+            self.is_without_sensor.store(true, Ordering::Release);
+        }
         let entries = self.entries();
         let its: Vec<u16> = (0..=u16::MAX)
             .filter(|&bucket| usize::from(entries[usize::from(bucket)].default_sensor()) == sensor)

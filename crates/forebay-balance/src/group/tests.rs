@@ -151,6 +151,39 @@ fn nothing_goes_to_a_sensor_that_is_said_to_have_drained() {
 }
 
 #[test]
+fn a_group_without_sensor_says_so_until_each_bucket_has_one() {
+    let mut rig = Rig::new(&sensors(&[0, 1]));
+    let flag = rig.group.is_without_sensor();
+    let is_set = || flag.load(Ordering::Acquire);
+    let flows = everywhere(1_000);
+    rig.pass_with(3_000 * MS, &flows, 100);
+    rig.group.command(0, Manual::Down);
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(!is_set() && !rig.went.contains(&NO_SENSOR));
+    rig.group.command(1, Manual::Down);
+    assert!(is_set());
+    rig.pass_with(3_000 * MS, &flows, 100);
+    assert!(is_set() && rig.went.iter().all(|&sensor| sensor == NO_SENSOR));
+    // One that drains gets nothing that is new, so that there is still none for them.
+    rig.group.command(0, Manual::Drain);
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(is_set() && rig.went.iter().all(|&sensor| sensor == NO_SENSOR));
+    rig.group.command(0, Manual::Up);
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(!is_set());
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(!is_set() && rig.went.iter().all(|&sensor| sensor == 0));
+    // A last sensor that drains keeps its flows, and what is new besides.
+    rig.group.command(0, Manual::Drain);
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(!is_set() && rig.went.iter().all(|&sensor| sensor == 0));
+    rig.group.command(0, Manual::Down);
+    assert!(is_set());
+    assert_eq!(rig.group.set_sensors(&sensors(&[7])).map(|places| places.len()), Ok(1));
+    assert!(!is_set());
+}
+
+#[test]
 fn all_sensors_may_be_replaced_at_once() {
     let mut rig = Rig::new(&sensors(&[1, 2]));
     let places = rig.group.set_sensors(&sensors(&[3, 4])).unwrap();

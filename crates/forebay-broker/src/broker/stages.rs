@@ -77,6 +77,7 @@ impl Stages<'_> {
                 .with(filter.clone())
                 .with(group.stages.clone())
                 .with(SpareSensors(live.spare()))
+                .with(live.wait_for_sensor())
                 .with(live.shunt(self.config))
                 .with(live.shunted())
                 .with(live.class_shedding(classes))

@@ -3,7 +3,9 @@
 use forebay_balance::BUCKETS;
 use forebay_flow::shed::{LEAST_BPS, LEAST_PPS, OnOverload};
 use forebay_packet::{Annotation, LabelField, MacAddress, Rewrite, Strip};
-use forebay_pipeline::stages::{Follow, Labels, ON_OVERLOAD, OPTIONAL};
+use forebay_pipeline::stages::{
+    Follow, GatewayMode, GatewayOptions, Labels, ON_OVERLOAD, OPTIONAL,
+};
 use forebay_pipeline::{GroupStages, units};
 use toml::Spanned;
 
@@ -49,6 +51,8 @@ pub enum NoSensor {
     Drop,
     /// They go where they would go if all sensors were up.
     Pass,
+    /// They wait at the group's gateway.
+    Hold,
 }
 
 /// Sensors that share the same packets.
@@ -120,7 +124,8 @@ const KEYS: [(&str, Key); 4] = [
     ("dst", Key::Destination),
 ];
 
-const NO_SENSOR: [(&str, NoSensor); 2] = [("drop", NoSensor::Drop), ("pass", NoSensor::Pass)];
+const NO_SENSOR: [(&str, NoSensor); 3] =
+    [("drop", NoSensor::Drop), ("pass", NoSensor::Pass), ("hold", NoSensor::Hold)];
 
 /// The groups.
 pub fn check(
@@ -148,9 +153,8 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
     names(raw.sensor.iter().map(|sensor| &sensor.get_ref().name), "sensor")?;
     let key = raw.key.as_ref().map(|key| choice(key, "key", &KEYS)).transpose()?;
     let key = key.unwrap_or(Key::FiveTuple);
-    let no_sensor =
-        raw.no_sensor.as_ref().map(|text| choice(text, "no_sensor", &NO_SENSOR)).transpose()?;
     let mut stages = stages(&raw.stages)?;
+    let no_sensor = no_sensor(raw.no_sensor.as_ref(), &stages)?;
     let policy = stages.setting().unwrap_or_default();
     let labels = stages.setting::<Labels>();
     let sensors: Vec<Sensor> = raw
@@ -189,9 +193,23 @@ fn group(group: &Spanned<raw::GroupTable>, outputs: &[Port]) -> Result<SensorGro
         follow: follow(&raw.follow, key)?,
         key,
         stages,
-        no_sensor: no_sensor.unwrap_or(NoSensor::Drop),
+        no_sensor,
         sensors,
     })
+}
+
+/// What becomes of packets while no sensor is up. Only a gateway that lets flows wait can hold them.
+fn no_sensor(raw: Option<&raw::Text>, stages: &GroupStages) -> Result<NoSensor, Fault> {
+    let Some(text) = raw else { return Ok(NoSensor::Drop) };
+    let no_sensor = choice(text, "no_sensor", &NO_SENSOR)?;
+    let gateway = stages.setting::<GatewayOptions>();
+    let waits = gateway.is_some_and(|options| options.mode != GatewayMode::Annotate);
+    if no_sensor == NoSensor::Hold && !waits {
+        let what = "no_sensor `hold` without a gateway in which packets wait: expected the key \
+                    `gateway` with `mode` `hold` or `prefix`";
+        return Err(Fault::new(text.span(), what));
+    }
+    Ok(no_sensor)
 }
 
 /// The optional stages.

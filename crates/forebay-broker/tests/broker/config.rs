@@ -282,6 +282,11 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("name = \"one\"", "name = \"no name\"", "`no name` is no name for sensor"),
     (
         "name = \"ids\"",
+        "name = \"ids\"\nno_sensor = \"wait\"",
+        "run.toml:14:13: no_sensor `wait`: expected one of `drop`, `pass`, `hold`",
+    ),
+    (
+        "name = \"ids\"",
         "name = \"ids\"\nkey = \"4tuple\"",
         "run.toml:14:7: key `4tuple`: expected one of `5tuple`, `ip-pair`, `src`, `dst`",
     ),
@@ -363,6 +368,28 @@ fn every_fault_names_its_place_and_what_was_expected() {
         let error = refused(old, new);
         assert!(error.contains(expected), "`{new}`\n  gives {error}\n  not   {expected}");
         assert!(error.starts_with("run.toml:"), "{error}");
+    }
+}
+
+#[test]
+fn packets_wait_for_a_sensor_only_in_a_gateway_that_holds() {
+    let with = |keys: &str| {
+        let scan = "[scan]\nliterals = \"l\"\n";
+        let name = format!("name = \"ids\"\n{keys}no_sensor = \"hold\"");
+        read(&(scan.to_owned() + &LEAST.replace("name = \"ids\"", &name)))
+    };
+    for mode in ["hold", "prefix"] {
+        let config = with(&format!("gateway = {{ mode = \"{mode}\" }}\n")).unwrap();
+        assert_eq!(config.groups[0].no_sensor, NoSensor::Hold);
+    }
+    for keys in ["", "gateway = {}\n", "gateway = { mode = \"annotate\" }\n"] {
+        let error = with(keys).unwrap_err().to_string();
+        let line = 16 + keys.lines().count();
+        let expected = format!(
+            "run.toml:{line}:13: no_sensor `hold` without a gateway in which packets wait: \
+             expected the key `gateway` with `mode` `hold` or `prefix`"
+        );
+        assert!(error.starts_with(&expected), "{error}");
     }
 }
 

@@ -56,6 +56,9 @@ pub struct Finding {
 /// Offloads that coalesce received packets.
 const GLUE: &[&str] = &["rx-gro", "rx-lro", "rx-gro-hw", "rx-gro-list", "rx-udp-gro-forwarding"];
 
+/// What they do.
+const GLUES: &str = "makes one packet of several";
+
 /// Offloads by which the other end of a veth pair delivers packets before segmentation.
 const UNCUT: &[&str] = &[
     "tx-tcp-segmentation",
@@ -156,6 +159,25 @@ impl Device {
         tool.is_some_and(|tool| tool.set(name, on).unwrap_or(false))
     }
 
+    /// Those of some offloads that are on: which can be switched, and which cannot.
+    fn those_on<'a>(&self, names: &[&'a str]) -> Result<[Vec<&'a str>; 2], DeviceError> {
+        let [mut switched, mut fixed] = [const { Vec::new() }; 2];
+        for &name in names {
+            match self.feature(name)?.filter(|feature| feature.on) {
+                Some(feature) if feature.changeable => switched.push(name),
+                Some(_) => fixed.push(name),
+                None => {}
+            }
+        }
+        Ok([switched, fixed])
+    }
+
+    /// The command that switches these off.
+    fn command_off(&self, names: &[&str]) -> String {
+        let off: Vec<String> = names.iter().map(|name| format!("{name} off")).collect();
+        self.command(&off.join(" "))
+    }
+
     /// The command that switches offloads.
     fn command(&self, switched: &str) -> String {
         let within = self.namespace.as_ref().map(|namespace| format!("ip netns exec {namespace} "));
@@ -168,6 +190,35 @@ impl Device {
             Some(namespace) => format!("{} of namespace {namespace}", self.name),
             None => self.name.clone(),
         }
+    }
+}
+
+/// Offloads of a device that make one packet of several, for a process that looks at them again after
+/// its start.
+pub struct Coalescing(Device);
+
+impl Coalescing {
+    /// Opens what it takes to ask for them. It takes no privileges, then or later.
+    ///
+    /// # Errors
+    /// If there is no such device, or the system does not report its offloads.
+    pub fn open(device: &str) -> Result<Self, DeviceError> {
+        Device::here(device).map(Self)
+    }
+
+    /// The finding about those that are on and can be switched off, if there are any. Nothing is
+    /// changed.
+    ///
+    /// # Errors
+    /// The system's, also when the device is gone.
+    pub fn find(&self) -> Result<Option<Finding>, DeviceError> {
+        let [switched, _] = self.0.those_on(GLUE)?;
+        Ok((!switched.is_empty()).then(|| Finding {
+            device: self.0.title(),
+            check: "glue",
+            what: are_on(&switched, GLUES),
+            remedy: Remedy::Command(self.0.command_off(&switched)),
+        }))
     }
 }
 
@@ -214,9 +265,8 @@ impl Checker {
 
     /// Settings that change received packets.
     fn receiving(&mut self, link: &Link, need: Need) -> Result<(), DeviceError> {
-        let glue = "makes one packet of several";
         let own = Device::here(&link.name)?;
-        self.offloads(&own, "glue", GLUE, glue)?;
+        self.offloads(&own, "glue", GLUE, GLUES)?;
         if need.xdp {
             self.offloads(&own, "tags", TAGS_IN, "keeps VLAN tags beside their packets")?;
         }
@@ -239,7 +289,7 @@ impl Checker {
         // A VLAN device or similar receives through the device below it.
         let below = link.peer.filter(|_| !is_veth(link));
         if let Some(below) = below.and_then(|below| self.links.numbered(below).ok().flatten()) {
-            self.offloads(&Device::here(&below.name)?, "glue", GLUE, glue)?;
+            self.offloads(&Device::here(&below.name)?, "glue", GLUE, GLUES)?;
         }
         Ok(())
     }
@@ -297,23 +347,13 @@ impl Checker {
         names: &[&str],
         does: &str,
     ) -> Result<(), DeviceError> {
-        let (mut switched, mut fixed) = (Vec::new(), Vec::new());
-        for &name in names {
-            let feature = device.feature(name)?.filter(|feature| feature.on);
-            match feature {
-                Some(feature) if feature.changeable => switched.push(name),
-                Some(_) => fixed.push(name),
-                None => {}
-            }
-        }
-        let off: Vec<String> = switched.iter().map(|name| format!("{name} off")).collect();
-        let command = device.command(&off.join(" "));
+        let [switched, fixed] = device.those_on(names)?;
+        let command = device.command_off(&switched);
         for (names, command) in [(switched, Some(command)), (fixed, None)] {
             if names.is_empty() {
                 continue;
             }
-            let are = if names.len() == 1 { "is" } else { "are" };
-            let what = format!("{} {are} on, which {does}", names.join(", "));
+            let what = are_on(&names, does);
             // Switch all of them, even if one fails.
             let mend = || names.iter().filter(|name| !device.set(name, false)).count() == 0;
             self.find(&device.title(), check, what, mend, command);
@@ -345,6 +385,12 @@ fn has_given_address(text: &str, device: &str) -> bool {
         let fields: Vec<&str> = line.split_whitespace().collect();
         fields.get(5) == Some(&device) && fields.get(3).is_some_and(|scope| *scope != OF_LINK)
     })
+}
+
+/// Says that offloads are on, and what that does.
+fn are_on(names: &[&str], does: &str) -> String {
+    let are = if names.len() == 1 { "is" } else { "are" };
+    format!("{} {are} on, which {does}", names.join(", "))
 }
 
 const ASK: &str = "read its offloads";

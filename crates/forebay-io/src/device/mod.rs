@@ -16,7 +16,7 @@ mod promiscuous;
 mod sys;
 mod watch;
 
-pub use check::{Finding, Need, Remedy, at_other_end, check, driver, receive_queues};
+pub use check::{Coalescing, Finding, Need, Remedy, at_other_end, check, driver, receive_queues};
 pub(crate) use counter::{Counter, RxLosses};
 pub use error::DeviceError;
 pub(crate) use link::Links;

@@ -37,7 +37,9 @@ pub use expectations::{EXPECTED, Expectations, Follow, OF_ONE, Timing};
 pub use filter::Filter;
 pub use flows::{Flows, FlowsOptions};
 pub use fragments::{Fragments, Window};
-pub use gateway::{Gateway, GatewayMode, GatewayObserver, GatewayOptions, ScannedFlowsOf};
+pub use gateway::{
+    Gateway, GatewayMode, GatewayObserver, GatewayOptions, ScannedFlowsOf, WaitForSensor,
+};
 pub use label::{Label, Labels};
 pub use limit::Limit;
 pub use live_balance::{LiveBalance, SpareSensors, Steering};

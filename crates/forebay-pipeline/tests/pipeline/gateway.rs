@@ -3,12 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_packet::random::Random;
 use forebay_packet::{Batch, HashKey};
 use forebay_pipeline::stages::{
     CompiledScan, Gateway, GatewayMode, GatewayOptions, Scan, ScanMode, ScanOptions, ScanReports,
-    ScannedFlowsOf,
+    ScannedFlowsOf, WaitForSensor,
 };
 use forebay_pipeline::{Chain, Settings, StageError};
 use forebay_scan::Engine;
@@ -318,6 +319,238 @@ fn settings_change_and_nothing_is_lost() {
     reload(&mut chain, &Settings::new().with(None::<Arc<CompiledScan>>));
     assert_eq!(passed(&mut chain, &other, 2), other);
     assert_eq!(chain.remarks().get("gateway_passed_unscanned"), 5);
+}
+
+/// A chain whose gateway has packets wait for a sensor, and what says whether one is up.
+struct Behind {
+    chain: Chain,
+    is_without: Arc<AtomicBool>,
+    /// The time of the next packet.
+    time: u64,
+}
+
+impl Behind {
+    fn new(options: GatewayOptions) -> Self {
+        let is_without = Arc::<AtomicBool>::default();
+        let mut chain = chain(options);
+        let wait = WaitForSensor(Some(Arc::clone(&is_without)));
+        reload(&mut chain, &Settings::new().with(wait));
+        Self { chain, is_without, time: 0 }
+    }
+
+    fn set_sensor(&self, is_up: bool) {
+        self.is_without.store(!is_up, Ordering::Relaxed);
+    }
+
+    /// What comes out when these come, a microsecond apart.
+    fn push(&mut self, packets: &[Vec<u8>], of_batch: usize) -> Vec<Vec<u8>> {
+        let timed = packets.iter().map(|packet| {
+            self.time += 1_000;
+            (self.time, packet.clone())
+        });
+        let timed: Vec<_> = timed.collect();
+        let out = packets_of(&pushed(&mut self.chain, &timed, of_batch));
+        assert!(self.chain.rows().iter().all(|row| row.closes()), "{:?}", self.chain.rows());
+        out
+    }
+
+    /// What comes out when so many seconds have passed since the first packet.
+    fn tick(&mut self, seconds: u64) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        let mut keep = |batch| -> Result<(), StageError> {
+            out.push(batch);
+            Ok(())
+        };
+        self.chain.tick(seconds * SECOND, &mut keep).unwrap();
+        assert!(self.chain.rows().iter().all(|row| row.closes()), "{:?}", self.chain.rows());
+        packets_of(&out)
+    }
+
+    /// What comes out at the end.
+    fn drain(&mut self) -> Vec<Vec<u8>> {
+        packets_of(&through(&mut self.chain, Vec::new()))
+    }
+
+    fn held(&self) -> u64 {
+        self.chain.rows()[2].held
+    }
+
+    fn dropped(&self, name: &str) -> u64 {
+        let row = &self.chain.rows()[2];
+        row.drops.iter().find(|drop| drop.name == name).unwrap().packets
+    }
+}
+
+#[test]
+fn what_passes_while_no_sensor_is_up_waits_and_goes_on_in_order() {
+    let early = of_flow(1, connection(&[EVIL, b"more", b"still more"], b"here"));
+    let clean = of_flow(2, connection(&[b"please"], b"here"));
+    let hit = of_flow(3, connection(&[b"an evil", b"-word"], b"here"));
+    for of_batch in [1, 3, 256] {
+        let mut behind = Behind::new(hold());
+        // A flow that passes before the sensor goes.
+        assert_eq!(behind.push(&early[..5], of_batch), early[..5]);
+        behind.set_sensor(false);
+        assert!(behind.push(&early[5..], of_batch).is_empty());
+        assert!(behind.push(&clean, of_batch).is_empty());
+        assert!(behind.push(&hit, of_batch).is_empty());
+        assert!(behind.tick(10).is_empty());
+        // What has ended clean is withheld as ever.
+        assert_eq!(behind.dropped("withheld"), clean.len() as u64);
+        let waiting = [&early[5..], &hit[..]].concat();
+        assert_eq!(behind.held(), waiting.len() as u64);
+        behind.set_sensor(true);
+        assert_eq!(behind.tick(11), waiting);
+        assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+        let remarks = behind.chain.remarks();
+        assert_eq!(remarks.get("gateway_waited_for_sensor"), waiting.len() as u64);
+        let of_both = (early.len() + hit.len()) as u64;
+        assert_eq!(remarks.get("gateway_passed_literal"), of_both);
+        // Then all is as before.
+        assert_eq!(behind.push(&of_flow(4, hit.clone()), of_batch), of_flow(4, hit.clone()));
+    }
+}
+
+#[test]
+fn what_waits_goes_on_a_part_at_a_time_and_before_what_comes() {
+    let mut behind = Behind::new(hold());
+    let evil = |n: u16| {
+        let mut packet = udp_packet(1, 2, (1_000, 53), EVIL);
+        packet[18..20].copy_from_slice(&n.to_be_bytes());
+        packet
+    };
+    behind.set_sensor(false);
+    let first: Vec<_> = (0..3_000).map(evil).collect();
+    assert!(behind.push(&first, 256).is_empty());
+    behind.set_sensor(true);
+    let second: Vec<_> = (3_000..3_256).map(evil).collect();
+    let mut out = behind.push(&second, 256);
+    assert!((1_000..1_100).contains(&out.len()), "{}", out.len());
+    behind.set_sensor(false);
+    assert!(behind.tick(1).is_empty(), "the sensor is gone again");
+    behind.set_sensor(true);
+    for round in 0..3 {
+        out.extend(behind.tick(2 + round));
+    }
+    let third: Vec<_> = (3_256..3_300).map(evil).collect();
+    out.extend(behind.push(&third, 256));
+    assert_eq!(out, [first, second, third].concat());
+}
+
+#[test]
+fn beyond_the_budgets_packets_are_dropped_for_want_of_a_sensor() {
+    let big = vec![b'x'; 1_400];
+    let of_bytes = |flow, segments| {
+        let parts = [&[EVIL][..], &vec![&big[..]; segments]].concat();
+        of_flow(flow, connection(&parts, b"")[..4 + segments].to_vec())
+    };
+    // One flow has more than it may: what it has so far waits.
+    let long = of_bytes(1, 20);
+    let mut few = Behind::new(GatewayOptions { flow_memory: 10_000, ..hold() });
+    few.set_sensor(false);
+    few.push(&long, 5);
+    let held = few.held() as usize;
+    assert!((7..=9).contains(&held), "{held}");
+    assert_eq!(few.dropped("no_sensor"), (long.len() - held) as u64);
+    few.set_sensor(true);
+    assert_eq!(few.tick(1), long[..held]);
+
+    // All of them do: flows in which nothing was found make room for those that pass.
+    let options = GatewayOptions { memory: 1 << 20, flow_memory: 1 << 20, ..hold() };
+    let mut small = Behind::new(options);
+    small.set_sensor(false);
+    let open = |flow| of_flow(flow, connection(&[&big[..]; 20], b"")[..20].to_vec());
+    let clean: Vec<_> = (100..120).flat_map(open).collect();
+    small.push(&clean, 16);
+    assert_eq!((small.held(), small.dropped("no_sensor")), (400, 0));
+    let suspect: Vec<_> = (200..300).flat_map(|flow| of_bytes(flow, 16)).collect();
+    small.push(&suspect, 16);
+    let dropped = small.dropped("no_sensor");
+    assert!(dropped > 1_500 && dropped + small.held() == 2_400, "{dropped}");
+    small.set_sensor(true);
+    let out = small.tick(1);
+    assert_eq!((small.held(), small.dropped("no_sensor")), (0, dropped));
+    // Those that came first, and of the others what found room, in order.
+    assert_eq!(out[..600], suspect[..600]);
+    let mut rest = suspect.iter();
+    assert!(out.iter().all(|packet| rest.any(|other| other == packet)));
+
+    // They wait for as long as they may.
+    let mut late = Behind::new(GatewayOptions { wait: 20 * SECOND, ..hold() });
+    late.set_sensor(false);
+    late.push(&long, 5);
+    assert!(late.tick(19).is_empty());
+    assert_eq!((late.held(), late.dropped("no_sensor")), (long.len() as u64, 0));
+    assert!(late.tick(21).is_empty());
+    assert_eq!((late.held(), late.dropped("no_sensor")), (0, long.len() as u64));
+    // The flow may have as much again.
+    let few = GatewayOptions { flow_memory: 10_000, wait: 20 * SECOND, ..hold() };
+    let mut again = Behind::new(few);
+    again.set_sensor(false);
+    again.push(&long[..6], 5);
+    again.tick(21);
+    assert_eq!((again.held(), again.dropped("no_sensor")), (0, 6));
+    again.push(&long[6..10], 5);
+    again.set_sensor(true);
+    assert_eq!(again.tick(22), long[6..10]);
+}
+
+#[test]
+fn what_waits_makes_room_for_what_comes_when_a_sensor_is_up() {
+    let evil = |n: u16, len: usize| {
+        let mut packet = udp_packet(1, 2, (1_000 + n % 8, 53), &[EVIL, &vec![b'x'; len]].concat());
+        packet[18..20].copy_from_slice(&n.to_be_bytes());
+        packet
+    };
+    let mut behind =
+        Behind::new(GatewayOptions { memory: 1 << 20, flow_memory: 1 << 20, ..hold() });
+    behind.set_sensor(false);
+    // A block each, of which there are as many.
+    let small: Vec<_> = (0..2_048).map(|n| evil(n, 10)).collect();
+    behind.push(&small, 256);
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (2_048, 0));
+    behind.set_sensor(true);
+    // More than the part of it that goes on takes.
+    let big: Vec<_> = (2_048..2_304).map(|n| evil(n, 1_990)).collect();
+    let mut out = behind.push(&big, 256);
+    for round in 0..3 {
+        out.extend(behind.tick(1 + round));
+    }
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+    assert_eq!(out, [small, big].concat());
+}
+
+#[test]
+fn what_waits_for_a_sensor_at_the_end_is_dropped_and_goes_on_if_it_need_not_wait() {
+    let hit = connection(&[EVIL], b"here");
+    let open = of_flow(7, connection(&[b"please"], b"here")[..5].to_vec());
+    let all = [&hit[..], &open[..]].concat();
+    let mut behind = Behind::new(hold());
+    behind.set_sensor(false);
+    behind.push(&all, 4);
+    assert!(behind.drain().is_empty());
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, all.len() as u64));
+
+    let mut behind = Behind::new(hold());
+    behind.set_sensor(false);
+    behind.push(&all, 4);
+    behind.set_sensor(true);
+    assert_eq!(behind.drain(), all);
+
+    // Another `no_sensor`.
+    let mut behind = Behind::new(hold());
+    behind.set_sensor(false);
+    behind.push(&hit, 4);
+    reload(&mut behind.chain, &Settings::new().with(WaitForSensor(None)));
+    assert_eq!(behind.tick(1), hit);
+
+    // Another memory: what waits cannot.
+    let mut behind = Behind::new(hold());
+    behind.set_sensor(false);
+    behind.push(&all, 4);
+    reload(&mut behind.chain, &Settings::new().with(GatewayOptions { memory: 1 << 20, ..hold() }));
+    assert!(behind.tick(1).is_empty());
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, all.len() as u64));
 }
 
 #[test]

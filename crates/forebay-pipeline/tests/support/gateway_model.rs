@@ -1,17 +1,19 @@
 //! Packets made of any bytes, through scanner and gateway: every packet is accounted for, goes on once
-//! and in the order of its flow, and a flow that the scanner gives a reason for goes on whole.
+//! and in the order of its flow, and a flow that the scanner gives a reason for goes on whole. Nothing
+//! goes on while no sensor is up, and the same in the end where there is room for all.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forebay_packet::{
     Arena, Batch, Clock, DecodeOptions, Decoder, HashKey, Interface, NO_RECORD, Scanned,
 };
 use forebay_pipeline::stages::{
     Classify, CompiledScan, Gateway, GatewayMode, GatewayOptions, Scan, ScanMode, ScanOptions,
-    ScanReports, ScannedFlowsOf,
+    ScanReports, ScannedFlowsOf, WaitForSensor,
 };
-use forebay_pipeline::{Chain, Settings, StageError};
+use forebay_pipeline::{Chain, LedgerRow, Settings, StageError};
 use forebay_scan::{Engine, LiteralSet};
 
 /// What payloads are made of: parts of the literal, and others.
@@ -75,14 +77,47 @@ fn batches(packets: &[(u64, Vec<u8>)], size: usize) -> Vec<Batch> {
     packets.chunks(size).map(batch).collect()
 }
 
-fn through(mut chain: Chain, packets: &[(u64, Vec<u8>)], size: usize) -> (Vec<Batch>, Chain) {
+/// When no sensor is up.
+#[derive(Default)]
+struct Outages {
+    flag: Arc<AtomicBool>,
+    /// After so many batches the last sensor goes down, and after as many again one is up; 0 for never.
+    every: usize,
+    /// It is not up again at the end.
+    lasts: bool,
+}
+
+impl Outages {
+    /// Batch `i` is about to come.
+    fn begin(&self, i: usize) {
+        let is_down = i.checked_div(self.every).is_some_and(|phase| phase % 2 == 1);
+        self.flag.store(is_down, Ordering::Relaxed);
+    }
+
+    fn is_down(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+}
+
+fn through(
+    mut chain: Chain,
+    packets: &[(u64, Vec<u8>)],
+    size: usize,
+    outages: &Outages,
+) -> (Vec<Batch>, Chain) {
     let mut out = Vec::new();
-    let mut keep = |batch| -> Result<(), StageError> {
+    let mut keep = |batch: Batch| -> Result<(), StageError> {
+        assert!(!outages.is_down() || batch.live().count() == 0, "no sensor is up");
         out.push(batch);
         Ok(())
     };
-    for batch in batches(packets, size) {
+    for (i, batch) in batches(packets, size).into_iter().enumerate() {
+        outages.begin(i);
         chain.push(batch, &mut keep).unwrap();
+        assert!(chain.rows().iter().all(LedgerRow::closes), "{:?}", chain.rows());
+    }
+    if !outages.lasts {
+        outages.flag.store(false, Ordering::Relaxed);
     }
     chain.drain(&mut keep).unwrap();
     (out, chain)
@@ -105,8 +140,8 @@ pub fn packets_of(data: &[u8]) {
     let few = options[0] & 0x80 != 0;
     let gateway = GatewayOptions {
         mode: if options[1] & 1 == 0 { GatewayMode::Hold } else { GatewayMode::Prefix },
-        memory: if few { 4 << 10 } else { 1 << 20 },
-        flow_memory: if options[1] & 2 == 0 { 1 << 20 } else { 1 << 10 },
+        memory: if few { 4 << 10 } else { 4 << 20 },
+        flow_memory: if options[1] & 2 == 0 { 4 << 20 } else { 1 << 10 },
         wait: if options[1] & 4 == 0 { u64::MAX } else { 4_000_000_000 },
         prefix: 8,
         clears_at_end: options[1] & 8 != 0,
@@ -115,19 +150,36 @@ pub fn packets_of(data: &[u8]) {
         let stage = Scan::optional(Some(Arc::clone(&scan)), HashKey::OFFLINE);
         Chain::new().with(stage.reporting(ScanReports(true)))
     };
-    let classify = Classify::new(Decoder::new(DecodeOptions::default()), HashKey::OFFLINE);
+    let classify = || Classify::new(Decoder::new(DecodeOptions::default()), HashKey::OFFLINE);
     let flows = ScannedFlowsOf { flows: 64, idle: scan.options().idle };
-    let chain = scanner()
-        .with(classify)
-        .with(Gateway::new(gateway))
-        .configured(&Settings::new().with(flows));
-    let (out, chain) = through(chain, &packets, size);
-    for row in chain.rows() {
+    let chain = |outages: &Outages| {
+        let wait = WaitForSensor(Some(Arc::clone(&outages.flag)));
+        let settings = Settings::new().with(flows).with(wait);
+        scanner().with(classify()).with(Gateway::new(gateway)).configured(&settings)
+    };
+    let outages = Outages {
+        every: usize::from(options[1] >> 4),
+        lasts: options[0] & 0x20 != 0,
+        ..Outages::default()
+    };
+    let (out, chain_behind) = through(chain(&outages), &packets, size, &outages);
+    for row in chain_behind.rows() {
         assert!(row.closes() && row.held == 0, "{row:?}");
     }
-    let passed: Vec<&[u8]> =
-        out.iter().flat_map(|batch| batch.live().iter().map(|i| batch.packet(i))).collect();
-    let (out, _) = through(scanner(), &packets, size);
+    let passed = packets_of_all(&out);
+    let lost = no_sensor_drops(&chain_behind);
+    assert!(lost == 0 || outages.every > 0, "{lost} dropped while a sensor was up");
+    if !few && gateway.flow_memory > 1 << 10 && gateway.wait == u64::MAX && !outages.is_down() {
+        assert_eq!(lost, 0, "there was room");
+        let (out, _) = through(chain(&Outages::default()), &packets, size, &Outages::default());
+        let numbers = |passed: &[&[u8]]| {
+            let mut numbers: Vec<u16> = passed.iter().map(|frame| number_of(frame)).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        assert_eq!(numbers(&passed), numbers(&packets_of_all(&out)), "as without outages");
+    }
+    let (out, _) = through(scanner(), &packets, size, &Outages::default());
     let reports: Vec<(u16, Scanned)> = out
         .iter()
         .flat_map(|batch| {
@@ -135,7 +187,21 @@ pub fn packets_of(data: &[u8]) {
         })
         .collect();
     let seen = in_order_and_once(&passed, &packets, &reports, scan.options().flows == 64);
-    whole_flows(&seen, &packets, &reports, &gateway);
+    if lost == 0 {
+        whole_flows(&seen, &packets, &reports, &gateway);
+    }
+}
+
+/// The live packets of batches.
+fn packets_of_all(out: &[Batch]) -> Vec<&[u8]> {
+    out.iter().flat_map(|batch| batch.live().iter().map(|i| batch.packet(i))).collect()
+}
+
+/// Packets that were dropped for want of a sensor.
+fn no_sensor_drops(chain: &Chain) -> u64 {
+    let rows = chain.rows();
+    let drops = rows.iter().flat_map(|row| &row.drops);
+    drops.filter(|drop| drop.name == "no_sensor").map(|drop| drop.packets).sum()
 }
 
 /// The numbers of packets that went on; those of a flow are in order if `in_order`.

@@ -1,5 +1,6 @@
 //! A running broker with a gateway: flows wait, pass whole or are withheld.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,6 +89,148 @@ fn flows_that_are_hit_pass_whole_and_the_others_are_withheld() {
         let out = number(group, "out");
         assert_eq!(out + number(&group["drops"], "withheld"), number(group, "in"), "{said}");
         assert_eq!(number(row(&said, "tx ids"), "out"), out, "{said}");
+    });
+}
+
+/// Datagram `n` of those of [`datagram`] that have literals, with its number as IP identification.
+fn numbered(n: u64) -> Vec<u8> {
+    let mut frame = datagram(1, 2001 + n);
+    frame[18..20].copy_from_slice(&(n as u16).to_be_bytes());
+    frame
+}
+
+/// Numbers of datagrams that have literals, among these.
+fn with_literals(numbers: std::ops::Range<u64>) -> Vec<u64> {
+    numbers.filter(|n| (2001 + n).is_multiple_of(10)).collect()
+}
+
+/// The numbers of packets, by flow in the order in which they came.
+fn by_flow(numbers: impl Iterator<Item = u64>) -> BTreeMap<u64, Vec<u64>> {
+    let mut flows: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    numbers.for_each(|n| flows.entry((2001 + n) % 100).or_default().push(n));
+    flows
+}
+
+#[test]
+fn what_passes_while_the_sensors_device_is_down_arrives_in_order_when_it_is_up() {
+    in_namespace(|| {
+        veth("g", "b");
+        veth("s", "ids");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("literals"), HTTP).unwrap();
+        let keys = "gateway = { mode = \"hold\" }\nno_sensor = \"hold\"";
+        let config = configure(folder.path(), keys);
+        let socket = folder.path().join("control");
+        let broker = broker(&config, &socket);
+        let mut sensor = PacketRx::open("s", &RxOptions::default()).unwrap();
+        let ledger = || ask(&socket, &["ledger"]).unwrap();
+        let up = || number(&ask(&socket, &["status"]).unwrap()["groups"][0], "up");
+        let send = |numbers: std::ops::Range<u64>| {
+            Sender::open("g").send(&numbers.map(numbered).collect::<Vec<_>>());
+        };
+        let mut got = Vec::new();
+        let mut wait_for_packets = |last: u64| {
+            let expected = with_literals(0..last).len();
+            wait_for("the packets", || {
+                take(&mut sensor, &mut got);
+                got.len() >= expected
+            });
+            let number_of = |frame: &Vec<u8>| u64::from(u16::from_be_bytes([frame[18], frame[19]]));
+            let expected = by_flow(with_literals(0..last).into_iter());
+            assert_eq!(by_flow(got.iter().map(number_of)), expected);
+        };
+        send(0..400);
+        wait_for_packets(400);
+        ip("link set dev ids down");
+        wait_for("the sensor to be down", || up() == 0);
+        send(400..1400);
+        // Flows that end clean meanwhile are withheld.
+        wait_for("the clean flows to end", || {
+            let group = row(&ledger(), "group ids").clone();
+            number(&group, "in") == 1400 && number(&group["drops"], "withheld") == 1400 - 140
+        });
+        let said = ledger();
+        let group = row(&said, "group ids");
+        assert_eq!((number(group, "held"), number(group, "out")), (100, 40), "{said}");
+        assert_eq!((number(&group["drops"], "no_sensor"), &said["closes"]), (0, &true.into()));
+        ip("link set dev ids up");
+        wait_for_packets(1400);
+        send(1400..1600);
+        wait_for_packets(1600);
+        let status = ask(&socket, &["status"]).unwrap();
+        assert_eq!(number(&status["remarks"], "gateway_waited_for_sensor"), 100, "{status}");
+        assert!(ask(&socket, &["drain"]).is_some());
+        let said = broker.ended();
+        assert_eq!(said["closes"], true, "{said}");
+        let group = row(&said, "group ids");
+        assert_eq!(number(&group["drops"], "no_sensor"), 0, "{said}");
+        assert_eq!(number(row(&said, "tx ids"), "out"), number(group, "out"), "{said}");
+    });
+}
+
+#[test]
+fn a_sensor_that_comes_and_goes_loses_nothing_that_can_wait() {
+    in_namespace(|| {
+        veth("g", "b");
+        veth("s", "ids");
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("literals"), HTTP).unwrap();
+        let configure = |no_sensor: &str| {
+            let keys = format!("gateway = {{ mode = \"hold\" }}\nno_sensor = \"{no_sensor}\"");
+            configure(folder.path(), &keys)
+        };
+        let socket = folder.path().join("control");
+        let broker = broker(&configure("hold"), &socket);
+        let group = || row(&ask(&socket, &["ledger"]).unwrap(), "group ids").clone();
+        let sensor = |word: &str| assert!(ask(&socket, &["sensor", "ids", word]).is_some());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                Sender::open("g").paced(numbered, 4000, 4000.0);
+                stop.store(true, Ordering::Relaxed);
+            });
+            while !stop.load(Ordering::Relaxed) {
+                for word in ["down", "up"] {
+                    sensor(word);
+                    std::thread::sleep(Duration::from_millis(60));
+                }
+            }
+        });
+        wait_for("the packets", || {
+            let group = group();
+            number(&group, "in") == 4000 && number(&group, "held") == 0
+        });
+        let said = group();
+        // Of a sensor that goes within a batch, a worker may learn behind it.
+        let lost = number(&said["drops"], "no_sensor");
+        assert!(lost <= 20, "{said}");
+        assert_eq!(number(&said, "out") + number(&said["drops"], "withheld") + lost, 4000);
+
+        // Another `no_sensor` lets what waits go on.
+        sensor("down");
+        Sender::open("g").send(&(0..500).map(numbered).collect::<Vec<_>>());
+        wait_for("the packets", || number(&group(), "in") == 4500);
+        let before = number(&group(), "out");
+        configure("pass");
+        assert!(ask(&socket, &["reload"]).is_some());
+        wait_for("what waits", || number(&group(), "out") == before + 50);
+        configure("hold");
+        assert!(ask(&socket, &["reload"]).is_some());
+
+        // At the end it is dropped.
+        let dropped = number(&group()["drops"], "no_sensor");
+        Sender::open("g").send(&(500..1000).map(numbered).collect::<Vec<_>>());
+        wait_for("the packets", || number(&group(), "in") == 5000);
+        assert_eq!(number(&group(), "out"), before + 50);
+        assert!(ask(&socket, &["drain"]).is_some());
+        let said = broker.ended();
+        assert_eq!(said["closes"], true, "{said}");
+        let group = row(&said, "group ids");
+        let lost = number(&group["drops"], "no_sensor");
+        assert!(lost >= dropped + 50, "{said}");
+        let withheld = number(&group["drops"], "withheld");
+        assert_eq!(number(group, "out") + withheld + lost, 5000, "{said}");
+        assert_eq!(number(group, "out"), before + 50, "{said}");
     });
 }
 

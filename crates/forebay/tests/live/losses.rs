@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::support::broker::{Started, ask, broker, number, row};
 use crate::support::command::{command, run};
@@ -74,6 +75,37 @@ impl Network {
 
 fn start_generator(words: &str) -> Started {
     Started::start(command(["gen", "--json", "-i", "g"].into_iter().chain(words.split(' '))))
+}
+
+#[test]
+fn gro_that_is_switched_on_at_an_input_is_told_each_time_and_once() {
+    in_namespace(|| {
+        let network = Network::new();
+        let broker = network.broker("af_packet", "af_packet", "");
+        let told = || {
+            let what = "input tap: b: rx-gro is on, which makes one packet of several: run \
+                        `ethtool -K b rx-gro off`";
+            broker.said().matches(what).count()
+        };
+        for round in 0..2 {
+            assert_eq!(told(), round, "{}", broker.said());
+            switch_gro("b", true);
+            wait_for("the notice", || told() == round + 1);
+            // Other changes of the device are none of its offloads.
+            ip("link set dev b mtu 1400");
+            ip("link set dev b mtu 1500");
+            // Nobody receives from the output's device.
+            switch_gro("y", round == 0);
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(told(), round + 1, "{}", broker.said());
+            switch_gro("b", false);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert!(ask(&network.path("control"), &["drain"]).is_some());
+        let (said, notices) = broker.ended_with_notices();
+        assert_eq!(said["closes"], true, "{said}");
+        assert_eq!(notices.matches("rx-gro is on").count(), 2, "{notices}");
+    });
 }
 
 const RATE: u64 = 4_000;

@@ -32,6 +32,8 @@ pub(super) struct Counts {
     passed: [Count; PassReason::COUNT],
     pub withheld: Count,
     waited: [u64; WAITED.len()],
+    /// Packets that waited for a sensor.
+    pub waited_for_sensor: u64,
 }
 
 impl Default for Counts {
@@ -40,6 +42,7 @@ impl Default for Counts {
             passed: [Count::default(); PassReason::COUNT],
             withheld: Count::default(),
             waited: [0; WAITED.len()],
+            waited_for_sensor: 0,
         }
     }
 }
@@ -63,6 +66,9 @@ impl Counts {
         ]);
         for ((_, name), packets) in WAITED.iter().zip(self.waited) {
             remarks.add(&Remarks::from([(*name, packets)]));
+        }
+        if self.waited_for_sensor > 0 {
+            remarks.add(&Remarks::from([("gateway_waited_for_sensor", self.waited_for_sensor)]));
         }
         let reasons = PassReason::all().zip(&self.passed);
         for (reason, count) in reasons.filter(|(_, count)| count.packets > 0) {

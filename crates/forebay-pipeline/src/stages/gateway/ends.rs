@@ -1,7 +1,11 @@
 //! How flows end: they pass, or what waits of them is dropped.
 
+use forebay_packet::FlowKey;
+
 use super::flows::{Queue, State};
-use super::{Gateway, NO_MEMORY, Way};
+use super::held::Chain;
+use super::{Gateway, NO_MEMORY, NO_SENSOR, Way};
+use crate::stage::Outbox;
 use crate::stages::PassReason;
 
 /// Nanoseconds that a connection is kept behind its certain end.
@@ -9,17 +13,24 @@ pub(super) const LINGER: u64 = 1_000_000_000;
 
 impl Gateway {
     /// Takes the memory of the flow that has been silent for longest: one that has ended, or else
-    /// another, which passes. Fails if that is flow `number`.
+    /// another, which passes, or is dropped if no sensor is up. Fails if that is flow `number`.
     pub(super) fn make_room(&mut self, number: u32, way: &mut Way<'_>) -> Result<(), PassReason> {
         if let Some((ended, _)) = self.flows.oldest(Queue::Closed).filter(|(one, _)| *one != number)
         {
             self.clear(ended);
             return Ok(());
         }
+        // A flow that passes gives no memory back before what waits for a sensor has gone on.
+        if !self.no_sensor && self.send_delayed(way.out).is_some() {
+            return Ok(());
+        }
         let fronts = [Queue::Open, Queue::Silent]
             .map(|queue| self.flows.oldest(queue).map(|(number, flow)| (flow.last, number)));
         match fronts.into_iter().flatten().min() {
             Some((_, oldest)) if oldest != number => {
+                if self.no_sensor {
+                    self.drop_waiting(oldest, way.out);
+                }
                 self.pass(oldest, PassReason::MEMORY, way);
                 Ok(())
             }
@@ -35,26 +46,51 @@ impl Gateway {
         self.counts.passed(reason).flows += 1;
     }
 
-    /// Passes on what waits of a flow.
+    /// Drops what waits of a flow, for want of a sensor.
+    fn drop_waiting(&mut self, number: u32, out: &mut Outbox) {
+        let flow = self.flows.of(number);
+        let packets = u64::from(flow.chain.packets);
+        self.held.clear(&mut flow.chain);
+        flow.wire_bytes = 0;
+        self.held_packets -= packets;
+        out.dropped(NO_SENSOR, packets);
+    }
+
+    /// Passes on what waits of a flow, or has it wait for a sensor.
     pub(super) fn release(&mut self, number: u32, reason: PassReason, way: &mut Way<'_>) {
         self.flows.dequeue(number);
         let flow = self.flows.of(number);
         if flow.chain.packets == 0 {
             return;
         }
-        if way.has_passed(&flow.key) {
+        let key = flow.key;
+        let of_flow = flow.generation.map(|generation| (number, generation));
+        let chain = std::mem::take(&mut flow.chain);
+        flow.wire_bytes = 0;
+        if self.is_behind() {
+            return self.delay((key, of_flow), chain, reason, way.out);
+        }
+        if way.has_passed(&key) {
             self.emit_passed(way);
         }
-        let flow = self.flows.of(number);
-        let mut reader = self.held.read(&flow.chain);
+        self.send(&key, chain, reason, way.out);
+    }
+
+    /// Passes on the packets of a chain, which is given back.
+    pub(super) fn send(
+        &mut self,
+        key: &FlowKey,
+        mut chain: Chain,
+        reason: PassReason,
+        out: &mut Outbox,
+    ) {
+        let mut reader = self.held.read(&chain);
         while let Some(packet) = reader.next_packet() {
             let waited = since(self.clock, self.replay.nanos(&packet));
-            let added = self.replay.add((&flow.key, packet, reason), way.out, |bytes| {
-                reader.take(bytes);
-            });
+            let added = self.replay.add((key, packet, reason), out, |bytes| reader.take(bytes));
             if !added {
                 let rest = reader.packets() + 1;
-                way.out.dropped(NO_MEMORY, rest.into());
+                out.dropped(NO_MEMORY, rest.into());
                 self.held_packets -= u64::from(rest);
                 break;
             }
@@ -65,8 +101,7 @@ impl Gateway {
             self.counts.passed(reason).add(packet.wire_len);
             self.counts.add_waited(waited);
         }
-        self.held.clear(&mut flow.chain);
-        flow.wire_bytes = 0;
+        self.held.clear(&mut chain);
     }
 
     /// Emits what was passed of the batch so far, because what waited of a flow goes on behind it.

@@ -55,6 +55,8 @@ pub(super) struct Flow {
     pub last: i64,
     /// Bytes on the wire of the packets that wait.
     pub wire_bytes: u64,
+    /// The memory in which packets of it wait for a sensor, in bytes.
+    pub delayed: u64,
     /// Bytes of payload each way that passed at the start of the flow.
     pub passed: [u32; 2],
     pub key: FlowKey,
@@ -89,6 +91,7 @@ impl Default for Flow {
             first: 0,
             last: 0,
             wire_bytes: 0,
+            delayed: 0,
             passed: [0; 2],
             key: FlowKey::default(),
         }

@@ -58,7 +58,7 @@ impl Default for Chain {
 
 impl Chain {
     /// The memory it takes, in bytes.
-    fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         u64::from(self.blocks) * BLOCK as u64
     }
 
@@ -107,8 +107,13 @@ impl HeldPacket {
 impl HeldPackets {
     /// Memory of at most `bytes`. It is taken when the first packet waits.
     pub(super) fn new(bytes: usize) -> Self {
-        let most_blocks = (bytes / BLOCK).min(NONE as usize - 1) as u32;
+        let most_blocks = Self::most_blocks(bytes) as u32;
         Self { memory: Vec::new(), most_blocks, next: Vec::new(), free: NONE, free_blocks: 0 }
+    }
+
+    /// The most chains that have packets, with memory of `bytes`.
+    pub(super) fn most_blocks(bytes: usize) -> usize {
+        (bytes / BLOCK).min(NONE as usize - 1)
     }
 
     /// The most bytes that it takes with memory of `bytes`: twice as much for a moment, when all goes

@@ -9,7 +9,10 @@
 //! silent: should it go on all the same, it is as if it had not ended. Flows that are silent for as
 //! long as the scanner knows them end: those without streams (UDP, ICMP) are dropped, connections
 //! pass, before a packet comes that the scanner takes for another flow's.
+//!
+//! While no sensor is up, what passes can wait for one: see `backlog`.
 
+mod backlog;
 mod counts;
 mod ends;
 mod flows;
@@ -19,6 +22,7 @@ mod replay;
 
 use forebay_packet::{Batch, FlowKey, LiveMask, NO_RECORD, Scanned};
 
+pub use backlog::WaitForSensor;
 pub(super) use options::STAGE;
 pub use options::{GatewayMode, GatewayOptions, ScannedFlowsOf};
 
@@ -26,6 +30,7 @@ use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 use crate::stages::PassReason;
 use crate::stages::scan::{GENERATIONS, RST, TCP, opens};
+use backlog::Backlog;
 use counts::Counts;
 use ends::{LINGER, since};
 use flows::{Flow, Flows, Queue, State};
@@ -39,6 +44,7 @@ const MOST_ENDED: usize = 8_192;
 /// The reasons for which packets are dropped.
 const WITHHELD: usize = 0;
 const NO_MEMORY: usize = 1;
+const NO_SENSOR: usize = 2;
 
 /// What becomes of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +93,14 @@ pub struct Gateway {
     flows: Flows,
     held: HeldPackets,
     replay: Replay,
+    backlog: Backlog,
+    wait_for_sensor: WaitForSensor,
+    /// That was so when the batch or the tick began.
+    no_sensor: bool,
     /// The least time of the last batch, never going back: one packet from the future ends no flow.
     clock: i64,
+    /// The same, with the time that has passed since without a batch.
+    now: i64,
     /// The monotonic clock when the last batch came to any group, and to this stage.
     begun: u64,
     seen: u64,
@@ -114,7 +126,11 @@ impl Gateway {
             flows: Flows::new(0),
             held: HeldPackets::new(options.memory),
             replay: Replay::default(),
+            backlog: Backlog::default(),
+            wait_for_sensor: WaitForSensor::default(),
+            no_sensor: false,
             clock: i64::MIN,
+            now: i64::MIN,
             begun: 0,
             seen: 0,
             table: 0,
@@ -215,6 +231,22 @@ impl Gateway {
         is_in
     }
 
+    /// What is kept of packet `i` of a batch, the `place`th of all. `None` if there is no room for its
+    /// interface.
+    fn held_packet(&self, batch: &Batch, i: usize, place: u64) -> Option<HeldPacket> {
+        Some(HeldPacket {
+            ticks: batch.ticks(i),
+            hash: batch.hash.get(i).copied().unwrap_or_default(),
+            number: place,
+            cap_len: batch.cap_len(i),
+            wire_len: batch.wire_len(i),
+            interface: self.replay.interface(batch.interface_id(i))?,
+            tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or_default(),
+            reversed: batch.reversed[i],
+            rehashed: batch.rehashed.contains(i),
+        })
+    }
+
     /// Has a packet wait, or tells why it cannot.
     fn hold(
         &mut self,
@@ -224,9 +256,8 @@ impl Gateway {
         way: &mut Way<'_>,
     ) -> Result<(), PassReason> {
         let report = &batch.scanned[i];
-        let (number, cap_len) = (report.flow, batch.cap_len(i));
-        let interface = self.replay.interface(batch.interface_id(i));
-        let interface = interface.ok_or(PassReason::MEMORY)?;
+        let packet = self.held_packet(batch, i, place).ok_or(PassReason::MEMORY)?;
+        let (number, cap_len) = (report.flow, packet.cap_len);
         let flow = self.flows.of(number);
         if flow.chain.packets > 0 && since(self.clock, flow.first) > self.options.wait {
             return Err(PassReason::WAIT);
@@ -237,17 +268,6 @@ impl Gateway {
         while !self.held.has_room(&self.flows.of(number).chain, cap_len as usize) {
             self.make_room(number, way)?;
         }
-        let packet = HeldPacket {
-            ticks: batch.ticks(i),
-            hash: batch.hash.get(i).copied().unwrap_or_default(),
-            number: place,
-            cap_len,
-            wire_len: batch.wire_len(i),
-            interface,
-            tcp_flags: batch.tcp_flags.get(i).copied().unwrap_or_default(),
-            reversed: batch.reversed[i],
-            rehashed: batch.rehashed.contains(i),
-        };
         let flow = self.flows.of(number);
         if !self.held.push(&mut flow.chain, packet, batch.packet(i)) {
             return Err(PassReason::MEMORY);
@@ -291,6 +311,7 @@ impl Gateway {
         let Some(next) = self.next.take() else { return };
         if (next.mode, next.memory) != (self.options.mode, self.options.memory) {
             self.end_all(PassReason::STOP, way);
+            self.empty_backlog(way.out);
             self.held = HeldPackets::new(next.memory);
         }
         self.options = next;
@@ -303,6 +324,7 @@ impl Gateway {
         self.replay.is_classified = !batch.hash.is_empty();
         let first = batch.live().iter().map(|i| batch.nanos(i)).min();
         self.clock = self.clock.max(first.unwrap_or(i64::MIN));
+        self.now = self.now.max(self.clock);
         let mut reports = batch.live().iter().map(|i| batch.scanned[i]);
         if let Some(report) = reports.find(|report| report.flow != NO_RECORD) {
             let table = report.generation >> GENERATIONS;
@@ -313,6 +335,7 @@ impl Gateway {
         if self.clock >= self.due {
             self.pass_time(self.clock, way);
         }
+        self.serve_backlog(way.out);
     }
 
     /// Counts a packet that passes.
@@ -340,7 +363,7 @@ impl Stage for Gateway {
     }
 
     fn drop_names(&self) -> &'static [&'static str] {
-        &["withheld", "no_memory"]
+        &["withheld", "no_memory", "no_sensor"]
     }
 
     fn promises(&self) -> Promises {
@@ -355,11 +378,13 @@ impl Stage for Gateway {
     fn process(&mut self, mut batch: Batch, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
         self.seen = self.begun;
+        self.no_sensor = self.wait_for_sensor.is_on();
         self.renew(&mut Way::new(out));
         let packets = batch.live().count() as u64;
         let is_scanned = batch.scanned.len() == batch.len() && batch.key.len() == batch.len();
         if self.options.mode == GatewayMode::Annotate || !is_scanned {
             self.end_all(PassReason::UNSCANNED, &mut Way::new(out));
+            self.empty_backlog(out);
             self.replay.emit(out);
             self.pass_all(&batch);
             self.numbered += packets;
@@ -371,6 +396,9 @@ impl Stage for Gateway {
         self.begin_batch(&batch, &mut way);
         for (number, i) in (self.numbered..).zip(batch.live().iter()) {
             match self.decide(&batch, i, number, &mut way) {
+                Fate::Pass(reason) if self.is_behind() => {
+                    self.delay_packet(&batch, i, number, reason, &mut way);
+                }
                 Fate::Pass(reason) => {
                     way.passed.insert(i);
                     self.count(&batch, i, number, reason);
@@ -390,11 +418,15 @@ impl Stage for Gateway {
 
     fn tick(&mut self, now: u64, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
+        self.no_sensor = self.wait_for_sensor.is_on();
         let mut way = Way::new(out);
         self.renew(&mut way);
         self.may_end = MOST_ENDED;
         let passed = i64::try_from(now.saturating_sub(self.seen)).unwrap_or(i64::MAX);
-        self.pass_time(self.clock.saturating_add(passed), &mut way);
+        let time = self.clock.saturating_add(passed);
+        self.now = self.now.max(time);
+        self.pass_time(time, &mut way);
+        self.serve_backlog(way.out);
         self.replay.emit(out);
         self.report(before, out);
         Ok(())
@@ -402,7 +434,9 @@ impl Stage for Gateway {
 
     fn drain(&mut self, out: &mut Outbox) -> Result<(), StageError> {
         let before = self.counts.withheld.packets;
+        self.no_sensor = self.wait_for_sensor.is_on();
         self.end_all(PassReason::STOP, &mut Way::new(out));
+        self.empty_backlog(out);
         self.replay.emit(out);
         self.report(before, out);
         Ok(())
@@ -413,6 +447,9 @@ impl Stage for Gateway {
             && (*options != self.options || self.next.is_some())
         {
             self.next = Some(*options);
+        }
+        if let Some(wait) = settings.get::<WaitForSensor>() {
+            self.wait_for_sensor = wait.clone();
         }
         if let Some(scanned) = settings.get::<ScannedFlowsOf>()
             && *scanned != self.scanned

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Value;
 
+use super::backlog::Backlog;
 use super::held::HeldPackets;
 use super::{Flow, Gateway};
 use crate::optional::{OptionalStage, Place, StageConfig, StageParts};
@@ -159,6 +160,12 @@ impl GatewayOptions {
     #[must_use]
     pub fn bytes_of_flow() -> u64 {
         size_of::<Flow>() as u64
+    }
+
+    /// The memory that a worker takes besides if packets wait for a sensor, in bytes.
+    #[must_use]
+    pub fn bytes_of_backlog(&self) -> u64 {
+        Backlog::most_bytes(self.memory)
     }
 }
 
