@@ -553,6 +553,20 @@ fn what_waits_for_a_sensor_at_the_end_is_dropped_and_goes_on_if_it_need_not_wait
     assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, all.len() as u64));
 }
 
+/// The model found this in a longer run: a connection that was reset waits to be dropped, the scanner
+/// forgets it, another one between the same ends passes, and then a third flow gets its number.
+#[test]
+fn a_connection_that_was_reset_does_not_pass_behind_the_next_one() {
+    let mut random = Random::new(77);
+    let mut data = Vec::new();
+    for _ in 0..=21_431 {
+        let len = 2 + 4 * random.below(300);
+        data = (0..len).map(|_| random.next() as u8).collect();
+    }
+    assert_eq!((data.len(), &data[..2]), (898, &[0x08, 0x48][..]), "the input that failed");
+    gateway_model::packets_of(&data);
+}
+
 #[test]
 fn packets_of_any_bytes_are_accounted_for_and_flows_with_a_reason_pass_whole() {
     let mut random = Random::new(5);

@@ -130,9 +130,11 @@ impl Gateway {
     pub(super) fn settle(&mut self, number: u32, way: &mut Way<'_>) {
         let flow = self.flows.of(number);
         let is_silent = since(self.clock, flow.last) >= self.scanned.idle;
+        // A connection that was reset does not pass: another one between the same ends may have gone on
+        // before it.
         match flow.queue() {
             Some(Queue::Closed) => self.clear(number),
-            Some(Queue::Silent) if is_silent => self.clear(number),
+            Some(Queue::Silent) if is_silent || flow.is_stream => self.clear(number),
             Some(_) => self.pass(number, PassReason::ENDED, way),
             None => {}
         }
