@@ -19,7 +19,7 @@ pub use event::Event;
 pub use manager::{Group, GroupSettings};
 pub use sensors::{SensorSettings, SensorStatus};
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use crate::assign::{AssignmentError, BUCKETS, MAX_SENSORS, Sensor};
 use crate::balancer::targets::Standing;
@@ -203,9 +203,7 @@ impl<P: ForwardingTable> Group<P> {
     /// Reassigns all buckets and keys of a dead sensor.
     fn evict_sensor(&mut self, sensor: usize) {
         self.members[sensor].standing = Standing::Down;
-        if self.members.iter().all(|member| member.standing == Standing::Down) {
-            self.is_without_sensor.store(true, Ordering::Release);
-        }
+        self.tell_if_none_is_left();
         let entries = self.entries();
         let its: Vec<u16> = (0..=u16::MAX)
             .filter(|&bucket| usize::from(entries[usize::from(bucket)].default_sensor()) == sensor)
@@ -229,6 +227,15 @@ impl<P: ForwardingTable> Group<P> {
         let early = self.aftermath.begin(self.mover.forwarding(), sensor as u16, until, &its);
         if let Some(count) = early {
             self.tell_broken(count);
+        }
+    }
+
+    /// Sets the flag if no sensor gets packets any more. It is to be seen before buckets that lose theirs.
+    fn tell_if_none_is_left(&self) {
+        let is_gone = |member: &Member| member.standing == Standing::Down || member.is_drained;
+        if self.members.iter().all(is_gone) {
+            self.is_without_sensor.store(true, Ordering::Release);
+            fence(Ordering::SeqCst);
         }
     }
 
@@ -274,6 +281,7 @@ impl<P: ForwardingTable> Group<P> {
                 self.events.push(Event::Drained { sensor: sensor as u16 });
             }
         }
+        self.tell_if_none_is_left();
     }
 }
 

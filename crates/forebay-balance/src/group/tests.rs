@@ -184,6 +184,25 @@ fn a_group_without_sensor_says_so_until_each_bucket_has_one() {
 }
 
 #[test]
+fn a_sensor_that_has_drained_is_none() {
+    let mut rig = Rig::new(&sensors(&[0, 1]));
+    let flag = rig.group.is_without_sensor();
+    let flows = everywhere(1_000);
+    rig.pass_with(3_000 * MS, &flows, 100);
+    rig.group.command(0, Manual::Drain);
+    while !rig.events.contains(&Event::Drained { sensor: 0 }) {
+        assert!(rig.now < 200_000 * MS, "it never drains");
+        rig.pass_with(1_000 * MS, &flows[..0], 100);
+    }
+    assert!(!flag.load(Ordering::Acquire));
+    rig.group.command(1, Manual::Down);
+    assert!(flag.load(Ordering::Acquire));
+    rig.group.command(0, Manual::Up);
+    rig.pass_with(200 * MS, &flows, 100);
+    assert!(!flag.load(Ordering::Acquire));
+}
+
+#[test]
 fn all_sensors_may_be_replaced_at_once() {
     let mut rig = Rig::new(&sensors(&[1, 2]));
     let places = rig.group.set_sensors(&sensors(&[3, 4])).unwrap();

@@ -18,9 +18,9 @@ use super::{Gateway, NO_MEMORY, NO_SENSOR, Way};
 use crate::stage::{Outbox, Setting};
 use crate::stages::PassReason;
 
-/// Packets that go on with a batch or a tick at most, as long as others wait: more than a batch can
-/// bring, and few enough for an output's ring.
-const MOST_SENT: u32 = 4 * BATCH as u32;
+/// Packets that go on with a tick, as long as others wait; the last flow goes on whole. With a batch it
+/// is twice as many as come, so that those that wait become fewer, and an output's ring has room.
+pub(super) const MOST_SENT: u32 = 4 * BATCH as u32;
 
 /// Has packets wait while a flag is set: no sensor is up. Without one they go on at any time.
 #[derive(Clone, Debug, Default)]
@@ -129,11 +129,11 @@ impl Gateway {
         let mut chain = Chain::default();
         let report = &batch.scanned[i];
         let flow = (report.flow != NO_RECORD).then_some((report.flow, report.generation));
-        // Packets without a flow have no limit of their own.
+        // Packets without a flow have no limit of their own. With a sensor up, what waits makes room.
         let of_flow = flow.map_or(0, |(number, _)| {
             self.flows.of(number).delayed.saturating_add(chain.bytes_with(cap_len))
         });
-        if of_flow > self.options.flow_memory {
+        if self.no_sensor && of_flow > self.options.flow_memory {
             return way.out.dropped(NO_SENSOR, 1);
         }
         while !self.held.has_room(&chain, cap_len) {
@@ -177,19 +177,22 @@ impl Gateway {
         out.dropped(NO_SENSOR, packets);
     }
 
-    /// Sends what waits for a sensor if one is up, a part at a time. Otherwise drops what has
+    /// Sends what waits for a sensor if one is up: about so many packets. Otherwise drops what has
     /// waited for too long.
-    pub(super) fn serve_backlog(&mut self, out: &mut Outbox) {
+    pub(super) fn serve_backlog(&mut self, most: u32, out: &mut Outbox) {
         if self.no_sensor {
             let wait = i64::try_from(self.options.wait).unwrap_or(i64::MAX);
             let is_over = |entry: &Entry, now| entry.since.saturating_add(wait) <= now;
-            while self.backlog.0.front().is_some_and(|entry| is_over(entry, self.now)) {
+            while self.may_end > 0
+                && self.backlog.0.front().is_some_and(|entry| is_over(entry, self.now))
+            {
+                self.may_end -= 1;
                 self.drop_delayed(out);
             }
             return;
         }
         let mut sent = 0;
-        while sent < MOST_SENT
+        while sent < most
             && let Some(packets) = self.send_delayed(out)
         {
             sent += packets;

@@ -86,7 +86,7 @@ impl Gateway {
     ) {
         let mut reader = self.held.read(&chain);
         while let Some(packet) = reader.next_packet() {
-            let waited = since(self.clock, self.replay.nanos(&packet));
+            let waited = since(self.now, self.replay.nanos(&packet));
             let added = self.replay.add((key, packet, reason), out, |bytes| reader.take(bytes));
             if !added {
                 let rest = reader.packets() + 1;

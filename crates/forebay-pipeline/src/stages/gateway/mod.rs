@@ -30,7 +30,7 @@ use crate::remarks::Remarks;
 use crate::stage::{Outbox, Promises, Settings, Stage, StageError};
 use crate::stages::PassReason;
 use crate::stages::scan::{GENERATIONS, RST, TCP, opens};
-use backlog::Backlog;
+use backlog::{Backlog, MOST_SENT};
 use counts::Counts;
 use ends::{LINGER, since};
 use flows::{Flow, Flows, Queue, State};
@@ -262,7 +262,8 @@ impl Gateway {
         if flow.chain.packets > 0 && since(self.clock, flow.first) > self.options.wait {
             return Err(PassReason::WAIT);
         }
-        if flow.chain.bytes_with(cap_len as usize) > self.options.flow_memory {
+        let bytes = flow.chain.bytes_with(cap_len as usize).saturating_add(flow.delayed);
+        if bytes > self.options.flow_memory {
             return Err(PassReason::FLOW_MEMORY);
         }
         while !self.held.has_room(&self.flows.of(number).chain, cap_len as usize) {
@@ -335,7 +336,7 @@ impl Gateway {
         if self.clock >= self.due {
             self.pass_time(self.clock, way);
         }
-        self.serve_backlog(way.out);
+        self.serve_backlog(2 * batch.live().count() as u32, way.out);
     }
 
     /// Counts a packet that passes.
@@ -426,7 +427,7 @@ impl Stage for Gateway {
         let time = self.clock.saturating_add(passed);
         self.now = self.now.max(time);
         self.pass_time(time, &mut way);
-        self.serve_backlog(way.out);
+        self.serve_backlog(MOST_SENT, way.out);
         self.replay.emit(out);
         self.report(before, out);
         Ok(())
