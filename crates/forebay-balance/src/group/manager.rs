@@ -128,9 +128,9 @@ impl<P: ForwardingTable> Group<P> {
         }
     }
 
-    /// A flag that is set while no sensor gets packets, as all are down or have drained: before the last
-    /// one loses its buckets, and until each bucket has one again. For threads that would rather keep packets than have
-    /// them find no sensor.
+    /// A flag that is set while no sensor gets packets, as all are down or have drained: before the
+    /// last one loses its buckets, and until each bucket has one again. For threads that would
+    /// rather keep packets than have them find no sensor.
     #[must_use]
     pub fn is_without_sensor(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_without_sensor)

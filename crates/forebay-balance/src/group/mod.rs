@@ -230,7 +230,8 @@ impl<P: ForwardingTable> Group<P> {
         }
     }
 
-    /// Sets the flag if no sensor gets packets any more. It is to be seen before buckets that lose theirs.
+    /// Sets the flag if no sensor gets packets any more. Workers see it before a bucket loses its
+    /// sensor.
     fn tell_if_none_is_left(&self) {
         let is_gone = |member: &Member| member.standing == Standing::Down || member.is_drained;
         if self.members.iter().all(is_gone) {

@@ -118,8 +118,9 @@ impl<'a> ReservationTable<'a> {
         Self { resources, rows, left: resources.capacities.repeat(rows) }
     }
 
-    /// Of `count` cycles from `first` on, or with `is_down` from `first` downwards, the first one in whose
-    /// row `node` fits. A division for each cycle took a tenth of the time of compiling a filter.
+    /// Of `count` cycles from `first` on, or with `is_down` from `first` downwards, the first one
+    /// in whose row `node` fits. A division for each cycle took a tenth of the time of compiling a
+    /// long filter.
     #[must_use]
     pub fn first_fit(&self, node: usize, first: i64, count: i64, is_down: bool) -> Option<i64> {
         let mut row = first.rem_euclid(self.rows as i64) as usize;

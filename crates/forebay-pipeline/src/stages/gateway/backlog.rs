@@ -105,11 +105,7 @@ impl Gateway {
                     self.flows.of(number).delayed += bytes;
                 }
             }
-            Err(mut entry) => {
-                self.held.clear(&mut entry.chain);
-                self.held_packets -= packets;
-                out.dropped(NO_MEMORY, packets);
-            }
+            Err(entry) => self.drop_chain(entry.chain, NO_MEMORY, out),
         }
     }
 
@@ -170,11 +166,9 @@ impl Gateway {
 
     /// Drops the first entry.
     fn drop_delayed(&mut self, out: &mut Outbox) {
-        let Some(mut entry) = self.take_delayed() else { return };
-        let packets = u64::from(entry.chain.packets);
-        self.held.clear(&mut entry.chain);
-        self.held_packets -= packets;
-        out.dropped(NO_SENSOR, packets);
+        if let Some(entry) = self.take_delayed() {
+            self.drop_chain(entry.chain, NO_SENSOR, out);
+        }
     }
 
     /// Sends what waits for a sensor if one is up: about so many packets. Otherwise drops what has

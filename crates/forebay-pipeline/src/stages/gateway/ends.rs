@@ -49,11 +49,17 @@ impl Gateway {
     /// Drops what waits of a flow, for want of a sensor.
     fn drop_waiting(&mut self, number: u32, out: &mut Outbox) {
         let flow = self.flows.of(number);
-        let packets = u64::from(flow.chain.packets);
-        self.held.clear(&mut flow.chain);
+        let chain = std::mem::take(&mut flow.chain);
         flow.wire_bytes = 0;
+        self.drop_chain(chain, NO_SENSOR, out);
+    }
+
+    /// Drops the packets of a chain for a reason.
+    pub(super) fn drop_chain(&mut self, mut chain: Chain, reason: usize, out: &mut Outbox) {
+        let packets = u64::from(chain.packets);
+        self.held.clear(&mut chain);
         self.held_packets -= packets;
-        out.dropped(NO_SENSOR, packets);
+        out.dropped(reason, packets);
     }
 
     /// Passes on what waits of a flow, or has it wait for a sensor.
