@@ -87,6 +87,8 @@ pub struct Scratch {
 pub(crate) struct Stamps {
     last: Vec<u32>,
     next: u32,
+    /// The same for slots of windows.
+    slots: Vec<u32>,
 }
 
 impl Scratch {
@@ -100,7 +102,7 @@ impl Scratch {
 
 impl Stamps {
     fn new(count: usize) -> Self {
-        Self { last: vec![0; count], next: 1 }
+        Self { last: vec![0; count], next: 1, slots: Vec::new() }
     }
 
     /// The first of as many successive stamps, which no literal has.
@@ -110,11 +112,21 @@ impl Stamps {
             Some(_) => self.next,
             None => {
                 self.last.fill(0);
+                self.slots.fill(0);
                 1
             }
         };
         self.next = first.saturating_add(texts);
         first
+    }
+
+    /// The stamps of so many slots.
+    #[inline]
+    pub(crate) fn slots(&mut self, count: usize) -> &mut [u32] {
+        if self.slots.len() < count {
+            self.slots.resize(count, 0);
+        }
+        &mut self.slots[..count]
     }
 
     /// The stamps of all literals.

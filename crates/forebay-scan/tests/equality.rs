@@ -84,6 +84,59 @@ fn random_streams_of_random_segments() {
     assert!(found > 10_000, "{found} matches are too few to have compared anything");
 }
 
+/// Literals of 2 and 3 bytes, from few to so many that their windows share slots, in texts made of
+/// them: each again and again, cut, in other cases, and across the ends of texts and segments.
+#[test]
+fn many_short_literals() {
+    let mut random = Random::new(3);
+    let mut found = 0;
+    for (round, count) in [20, 100, 1_000, 4_000].into_iter().cycle().take(40).enumerate() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        // Of a part of the bytes, so that literals have windows in common.
+        let alphabet = &bytes[..[256, 128][round % 2]];
+        let mut literals = Vec::new();
+        for _ in 0..count {
+            let len = 2 + random.below(2) as usize;
+            literals.push((string(&mut random, alphabet, len), random.below(3) > 0));
+        }
+        let engines = Engines::new(&set(&literals));
+        let mut text = Vec::new();
+        while text.len() < 4_000 {
+            let (literal, _) = &literals[random.below(60.min(count)) as usize];
+            let mut literal = literal.clone();
+            match random.below(6) {
+                0 => literal.make_ascii_uppercase(),
+                1 => literal.make_ascii_lowercase(),
+                2 => literal.truncate(1),
+                3 => literal = string(&mut random, alphabet, 3),
+                _ => {}
+            }
+            text.extend(literal);
+        }
+        let mut pieces = Vec::new();
+        let mut rest = &text[..];
+        while !rest.is_empty() {
+            let (piece, next) = rest.split_at((random.below(40) as usize).min(rest.len()));
+            pieces.push(piece);
+            rest = next;
+        }
+        found += engines.assert_equal(&[&text], &format!("round {round}, one text"));
+        found += engines.assert_equal(&pieces, &format!("round {round}, texts"));
+        found += engines.assert_equal_stream(&pieces, &format!("round {round}"));
+    }
+    assert!(found > 10_000, "{found} matches are too few to have compared anything");
+}
+
+/// Behind the part of a text that fits the buffer are zeros, which are not of the text.
+#[test]
+fn a_short_literal_that_the_end_of_a_buffer_seems_to_complete() {
+    let engines = Engines::new(&set(&[("x\0", true)]));
+    for end in 8_100..8_200 {
+        let text = [&vec![b'y'; end - 1][..], b"x", &[b'y'; 100], b"x\0"].concat();
+        assert_eq!(engines.assert_equal(&[&text], &format!("{end} bytes")), 1);
+    }
+}
+
 /// Literals of every kind, for the tests of places.
 const KINDS: &[(&[u8], bool)] = &[
     (b"q", false),
@@ -103,6 +156,7 @@ const KINDS: &[(&[u8], bool)] = &[
     (b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab", true),
     (b"baaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", true),
     (b"xXxXxXxXxX", false),
+    (b"AaAa", false),
     (b"\x00\x01\x00\x01\x00\x01\x00\x01", false),
     (b"\xff\xfe\xfd", false),
 ];

@@ -70,7 +70,7 @@ impl Groups {
             let start = texts.len();
             texts.extend_from_slice(&literal.bytes);
             // Letters are what case matters for.
-            let nocase = literal.nocase && literal.bytes.iter().any(u8::is_ascii_alphabetic);
+            let nocase = literal.nocase || !literal.bytes.iter().any(u8::is_ascii_alphabetic);
             if nocase {
                 texts[start..].make_ascii_lowercase();
             }

@@ -9,6 +9,7 @@
 //!
 //! `docs/scan-engine.md` derives the sizes and has measurements.
 
+mod bitmap;
 mod bloom;
 mod buckets;
 mod buffer;
@@ -21,6 +22,7 @@ mod places;
 mod plan;
 mod regions;
 mod runs;
+mod short;
 mod single;
 mod text;
 mod unit;
@@ -37,6 +39,7 @@ use literals::Groups;
 use model::Probabilities;
 use plan::Plan;
 use runs::Runs;
+use short::Short;
 use single::Single;
 use unit::{Lists, Unit};
 
@@ -66,6 +69,7 @@ pub struct Simd {
     units: Vec<Unit>,
     runs: Option<Runs>,
     single: Option<Single>,
+    short: Option<Short>,
     /// The bytes from the first one that a literal is found by to its end, the most of any.
     reach: usize,
 }
@@ -195,16 +199,13 @@ impl Simd {
         level: Level,
     ) -> Option<Self> {
         let Plan { fourths, long, short, runs, single } = plan::plan(&mut groups, places)?;
-        let units = [
-            Unit::fourths(&fourths),
-            Unit::long(&long, probabilities, level),
-            Unit::short(&short, probabilities, level),
-        ];
+        let units = [Unit::fourths(&fourths), Unit::long(&long, probabilities, level)];
         Some(Self {
             level,
             units: units.into_iter().flatten().collect(),
             runs: Runs::new(&groups, &runs),
             single: Single::new(&groups, &single),
+            short: Short::new(&groups, &short, probabilities, level),
             reach: (0..groups.len() as u32).map(|group| groups.reach(group)).max().unwrap_or(1),
             groups,
         })
@@ -230,6 +231,7 @@ impl Simd {
             + self.units.iter().map(Unit::memory).sum::<usize>()
             + self.runs.as_ref().map_or(0, Runs::memory)
             + self.single.as_ref().map_or(0, Single::memory)
+            + self.short.as_ref().map_or(0, Short::memory)
     }
 }
 
@@ -278,6 +280,7 @@ impl Scan<'_> {
         self.work.buffer.seal();
         self.find_single();
         self.find_runs();
+        self.find_short();
         for unit in &self.engine.units {
             self.find_windows(unit);
         }
@@ -320,6 +323,48 @@ impl Scan<'_> {
                 }
             });
             next = Runs::next(starts, buffer.len(), part.end);
+        }
+    }
+
+    fn find_short(&mut self) {
+        let Some(short) = &self.engine.short else { return };
+        let Work { buffer, parts, lists, .. } = &mut *self.work;
+        let count = short.probe(self.engine.level, buffer, &mut lists.positions);
+        let (text, mut positions) = (buffer.bytes(), &mut lists.positions[..count]);
+        for part in parts {
+            let of_part = positions.iter().take_while(|&&at| usize::from(at) < part.end).count();
+            let (mut windows, rest) = positions.split_at_mut(of_part);
+            positions = rest;
+            // A window across the end is found again with the bytes that follow in its text.
+            if windows.last().is_some_and(|&at| usize::from(at) + 1 == part.end) {
+                windows = windows.split_last_mut().expect("there is one").1;
+            }
+            let whole = self.job.text(part.text);
+            let stamp = self.stamp + part.text as u32;
+            // The first position whose window ends in the body.
+            let body =
+                (part.start + whole.head.len().saturating_sub(part.offset)).saturating_sub(1);
+            let stamps = self.stamps.slots(short.slots());
+            let kept = short.retain(text, windows, body, stamp, stamps);
+            for &at in &windows[..kept] {
+                for literal in short.at(text, at) {
+                    let (at, group) = (usize::from(at), literal.group);
+                    let is_within =
+                        at >= part.start + literal.before() && at + literal.behind() <= part.end;
+                    if !is_within || self.stamps.has(group, stamp) {
+                        continue;
+                    }
+                    let groups = &self.engine.groups;
+                    let start = part.offset + (at - part.start) - literal.before();
+                    // In the body it is there if its case does not matter.
+                    let is_there = literal.nocase && at > body
+                        || whole.has(start, groups.text(group), groups.is_nocase(group));
+                    if is_there {
+                        self.stamps.renew(group, stamp);
+                        report(self.matches, self.engine, &self.job, part, group);
+                    }
+                }
+            }
         }
     }
 

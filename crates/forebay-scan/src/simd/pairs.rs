@@ -11,6 +11,9 @@ use super::hash;
 pub struct Pairs {
     words: Box<[u32]>,
     shift: u32,
+    /// Whether a window is a run of one byte. Otherwise those of the text do not pass: text that is
+    /// full of zeros would, as the bit of a zero is that of other bytes too.
+    has_run: bool,
 }
 
 impl Pairs {
@@ -22,8 +25,11 @@ impl Pairs {
     pub fn new(windows: &[u32]) -> Self {
         let wanted = (windows.len() * Self::WORDS_A_WINDOW).next_power_of_two();
         let count = wanted.clamp(Self::WORDS[0], Self::WORDS[1]);
-        let mut pairs =
-            Self { words: vec![0; count].into_boxed_slice(), shift: 32 - count.trailing_zeros() };
+        let mut pairs = Self {
+            words: vec![0; count].into_boxed_slice(),
+            shift: 32 - count.trailing_zeros(),
+            has_run: windows.iter().any(|&window| is_run(window)),
+        };
         for window in windows {
             let [first, .., last] = window.to_le_bytes();
             let [behind, before] = [window >> 8, window & 0xff_ffff].map(|at| pairs.index(at));
@@ -45,9 +51,20 @@ impl Pairs {
     }
 
     #[inline(always)]
+    pub fn has_run(&self) -> bool {
+        self.has_run
+    }
+
+    #[inline(always)]
     pub fn shift(&self) -> u32 {
         self.shift
     }
+}
+
+/// Whether the bytes of a window are the same.
+#[inline(always)]
+pub fn is_run(window: u32) -> bool {
+    window == window.rotate_left(8)
 }
 
 /// The first bit of a word's high half.

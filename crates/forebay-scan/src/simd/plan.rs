@@ -65,8 +65,8 @@ pub struct Plan {
     pub fourths: Windows,
     /// Of 4 bytes.
     pub long: Windows,
-    /// Of 2 bytes.
-    pub short: Windows,
+    /// Groups of literals of 2 or 3 bytes, each with where its window is.
+    pub short: Vec<(u32, u16)>,
     /// Groups of literals that are runs of one byte, of two bytes or more.
     pub runs: Vec<u32>,
     /// Groups of literals of one byte.
@@ -174,9 +174,7 @@ impl Plan {
                 text.len().saturating_sub(runs::SHORTEST)
             }
             Place::Short(at) => {
-                let at = usize::from(at);
-                let window = u16::from_le_bytes([text[at], text[at + 1]]);
-                self.short.add([window.into()], text, group);
+                self.short.push((group, at));
                 0
             }
             Place::Long(at) => {

@@ -19,32 +19,28 @@ pub struct Shape {
     pub places: [[u8; 8]; WAYS],
     /// The bits of each region in the 8 bytes from its start on.
     pub masks: [u64; WAYS],
-    /// How many of the ways there are; the others repeat the last one.
-    pub count: usize,
 }
 
 /// Bytes in front of a window that regions have at most.
 pub const AROUND: usize = 3;
 
-/// The most ways of a shape.
+/// The ways of a shape.
 pub const WAYS: usize = 4;
 
 /// Of windows of 4 bytes at every fourth position.
-pub static FOURTHS: Shape = Shape::new(&[(3, 7), (2, 7), (1, 7), (0, 7)]);
+pub static FOURTHS: Shape = Shape::new([(3, 7), (2, 7), (1, 7), (0, 7)]);
 /// Of windows of 4 bytes at every position.
-pub static LONG: Shape = Shape::new(&[(1, 5), (0, 4), (0, 5), (0, 7)]);
-/// Of windows of 2 bytes.
-pub static SHORT: Shape = Shape::new(&[(1, 3), (0, 2), (0, 3)]);
+pub static LONG: Shape = Shape::new([(1, 5), (0, 4), (0, 5), (0, 7)]);
 
 impl Shape {
     /// Of bytes in front of the window and bytes of the region.
-    const fn new(ways: &[(u8, u8)]) -> Self {
-        let (places, masks, count) = ([[0x80; 8]; WAYS], [0; WAYS], ways.len());
-        let mut shape = Self { before: [0; WAYS], places, masks, count };
+    const fn new(ways: [(u8, u8); WAYS]) -> Self {
+        let (places, masks) = ([[0x80; 8]; WAYS], [0; WAYS]);
+        let mut shape = Self { before: [0; WAYS], places, masks };
         let mut at = 0;
         while at < 8 * WAYS {
             let (way, byte) = (at / 8, at as u8 % 8);
-            let (before, len) = ways[if way < ways.len() { way } else { ways.len() - 1 }];
+            let (before, len) = ways[way];
             shape.before[way] = before;
             if byte < len {
                 shape.places[way][byte as usize] = AROUND as u8 - before + byte;

@@ -20,7 +20,7 @@ impl Single {
         for &group in single {
             let byte = groups.text(group)[0];
             bytes.push((byte, group));
-            if groups.is_nocase(group) {
+            if groups.is_nocase(group) && byte.is_ascii_alphabetic() {
                 bytes.push((byte.to_ascii_uppercase(), group));
             }
         }

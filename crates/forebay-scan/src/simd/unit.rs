@@ -18,10 +18,6 @@ enum Filter {
     Long(Pairs),
     /// The same, if they are few.
     LongBuckets(Box<Buckets>, Bloom),
-    /// Of 2 bytes, at every position.
-    Short(Bloom),
-    /// The same, if they are few.
-    ShortBuckets(Box<Buckets>, Bloom),
 }
 
 /// A filter and what its windows belong to.
@@ -34,7 +30,7 @@ pub struct Unit {
 /// Lists that a thread reuses.
 #[derive(Clone, Debug)]
 pub struct Lists {
-    positions: Box<Positions>,
+    pub positions: Box<Positions>,
     candidates: Box<Candidates>,
     found: Vec<Found>,
 }
@@ -64,17 +60,6 @@ impl Unit {
         Some(Self { filter, regions: Regions::new(&regions::LONG, &windows.regions) })
     }
 
-    pub fn short(windows: &Windows, probabilities: &Probabilities, level: Level) -> Option<Self> {
-        let distinct = distinct(windows)?;
-        let bloom = Bloom::new(&distinct);
-        let filter = if distinct.len() <= level.most_in_short_buckets() {
-            Filter::ShortBuckets(Box::new(Buckets::new(distinct, probabilities)), bloom)
-        } else {
-            Filter::Short(bloom)
-        };
-        Some(Self { filter, regions: Regions::new(&regions::SHORT, &windows.regions) })
-    }
-
     /// Calls `found` with groups whose regions are in the text, in the order of the regions.
     pub fn find(
         &self,
@@ -88,11 +73,8 @@ impl Unit {
             Filter::Fourths(bloom) => kernel::probe_fourths(level, text, len, bloom, positions),
             Filter::Long(pairs) => kernel::probe_pairs(level, text, len, pairs, positions),
             Filter::LongBuckets(buckets, bloom) => {
-                kernel::probe_all::<4>(level, text, len, (buckets, bloom), positions)
-            }
-            Filter::Short(bloom) => kernel::probe_each(level, text, len, bloom, positions),
-            Filter::ShortBuckets(buckets, bloom) => {
-                kernel::probe_all::<2>(level, text, len, (buckets, bloom), positions)
+                let count = kernel::probe_all::<4>(level, text, len, buckets, positions);
+                kernel::retain(level, text, bloom, positions, count)
             }
         };
         for windows in lists.positions[..count].chunks(TOGETHER) {
@@ -103,11 +85,9 @@ impl Unit {
 
     pub fn memory(&self) -> usize {
         let filter = match &self.filter {
-            Filter::Fourths(bloom) | Filter::Short(bloom) => size_of_val(bloom.words()),
+            Filter::Fourths(bloom) => size_of_val(bloom.words()),
             Filter::Long(pairs) => size_of_val(pairs.words()),
-            Filter::LongBuckets(_, bloom) | Filter::ShortBuckets(_, bloom) => {
-                size_of::<Buckets>() + size_of_val(bloom.words())
-            }
+            Filter::LongBuckets(_, bloom) => size_of::<Buckets>() + size_of_val(bloom.words()),
         };
         size_of::<Self>() + filter + self.regions.memory()
     }

@@ -2,6 +2,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::bitmap::Bitmap;
 use super::super::bloom::Bloom;
 use super::super::buckets::Buckets;
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
@@ -135,22 +136,19 @@ unsafe fn gather_half(words: &[u32], index: __m128i) -> __m128i {
 struct Filter<'a> {
     words: &'a [u32],
     shift: __m128i,
-    mask: __m256i,
 }
 
 impl<'a> Filter<'a> {
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn new(bloom: &'a Bloom, mask: u32) -> Self {
-        let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
-        Self { words: bloom.words(), shift, mask: _mm256_set1_epi32(mask as i32) }
+    fn new(bloom: &'a Bloom) -> Self {
+        Self { words: bloom.words(), shift: _mm_cvtsi32_si128(bloom.shift() as i32) }
     }
 
     /// A bit for each window that passes.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn pass(&self, windows: __m256i) -> u32 {
-        let windows = _mm256_and_si256(windows, self.mask);
         let product = _mm256_mullo_epi32(windows, _mm256_set1_epi32(hash::WORD as i32));
         let index = _mm256_srl_epi32(product, self.shift);
         // SAFETY: an index is of as many bits as the filter has words for.
@@ -174,7 +172,7 @@ pub unsafe fn probe_fourths(
     bloom: &Bloom,
     found: &mut Positions,
 ) -> usize {
-    let filter = Filter::new(bloom, u32::MAX);
+    let filter = Filter::new(bloom);
     let mut count = 0;
     for start in (0..len).step_by(32) {
         // SAFETY: the position is less than `CAPACITY`.
@@ -198,18 +196,26 @@ pub unsafe fn probe_fourths(
 pub unsafe fn probe_each(
     text: &Bytes,
     len: usize,
-    (mask, bloom): (u32, &Bloom),
+    windows: &Bitmap,
     found: &mut Positions,
 ) -> usize {
-    let filter = Filter::new(bloom, mask);
+    let two = _mm256_set1_epi32(0xffff);
+    let low = _mm256_set1_epi32(31);
     let mut count = 0;
     for start in (0..len).step_by(32) {
-        let mut passed = 0;
+        let mut passed = _mm256_setzero_si256();
         for phase in 0..4 {
             // SAFETY: the position is less than `CAPACITY + 4`.
-            let fourth = filter.pass(unsafe { load(text, start + phase) });
-            passed |= _pdep_u32(fourth, 0x1111_1111 << phase);
+            let text = unsafe { load(text, start + phase) };
+            let window = _mm256_and_si256(text, two);
+            // SAFETY: the bitmap has a word for each number of 11 bits.
+            let words = unsafe { gather(windows.words(), _mm256_srli_epi32::<5>(window)) };
+            let bit = _mm256_srlv_epi32(words, _mm256_and_si256(window, low));
+            let bit = _mm256_and_si256(bit, _mm256_set1_epi32(1));
+            let shift = _mm_cvtsi32_si128(8 * phase as i32);
+            passed = _mm256_or_si256(passed, _mm256_sll_epi32(bit, shift));
         }
+        let passed = _mm256_movemask_epi8(_mm256_slli_epi16::<7>(passed)) as u32;
         // SAFETY: at most `start` positions are written.
         count = unsafe { write(passed.into(), start, count, found) };
     }
@@ -224,13 +230,14 @@ pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut P
     let factor = _mm256_set1_epi32(hash::WORD as i32);
     let (one, nibble) = (_mm256_set1_epi32(1), _mm256_set1_epi32(15));
     let high = _mm256_set1_epi32(HIGH as i32);
+    let runs = _mm256_set1_epi8(if pairs.has_run() { 0 } else { -1 });
     let mut count = 0;
     for start in (0..len).step_by(32) {
-        let both = |start: usize| {
+        let text: [_; 4] = std::array::from_fn(|phase| {
             // SAFETY: the position is less than `CAPACITY + 4`.
-            let first = unsafe { load(text, start) };
-            // SAFETY: likewise.
-            let second = unsafe { load(text, start + 1) };
+            unsafe { load(text, start + phase) }
+        });
+        let both = |[first, second]: [__m256i; 2]| {
             let product = _mm256_mullo_epi32(_mm256_srli_epi32::<8>(first), factor);
             // SAFETY: an index is of as many bits as the filter has words for.
             let words = unsafe { gather(pairs.words(), _mm256_srl_epi32(product, shift)) };
@@ -241,7 +248,12 @@ pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut P
             _mm256_or_si256(_mm256_and_si256(first, one), second)
         };
         // Now a byte for each position.
-        let passed = _mm256_or_si256(both(start), _mm256_slli_epi32::<16>(both(start + 2)));
+        let [one, two, three, four] = text;
+        let passed =
+            _mm256_or_si256(both([one, two]), _mm256_slli_epi32::<16>(both([three, four])));
+        let equal = _mm256_and_si256(_mm256_cmpeq_epi8(one, two), _mm256_cmpeq_epi8(two, three));
+        let equal = _mm256_and_si256(equal, _mm256_cmpeq_epi8(three, four));
+        let passed = _mm256_andnot_si256(_mm256_and_si256(equal, runs), passed);
         let passed = _mm256_movemask_epi8(_mm256_slli_epi16::<7>(passed)) as u32;
         // SAFETY: at most `start` positions are written.
         count = unsafe { write(passed.into(), start, count, found) };
@@ -348,7 +360,6 @@ pub unsafe fn probe_regions(
 ) -> usize {
     // SAFETY: 32 bytes are read, from a value of that size.
     let places = unsafe { _mm256_loadu_si256(shape.places.as_ptr().cast()) };
-    let ways = u32::MAX >> (32 - shape.count);
     let factors = hash::REGION.map(|factor| _mm256_set1_epi64x(factor as i64));
     let large = _mm256_set1_epi64x(hash::LARGE as i64);
     let word_mask = filter.len() as u64 - 1;
@@ -382,7 +393,7 @@ pub unsafe fn probe_regions(
         let first = _mm256_srlv_epi64(words, _mm256_and_si256(first, five));
         let second = _mm256_srlv_epi64(words, _mm256_and_si256(second, five));
         let both = _mm256_slli_epi64::<63>(_mm256_and_si256(first, second));
-        let passed = _mm256_movemask_pd(_mm256_castsi256_pd(both)) as u32 & ways;
+        let passed = _mm256_movemask_pd(_mm256_castsi256_pd(both)) as u32;
         let starts = _mm256_sub_epi64(_mm256_set1_epi64x((window as i64) << START_AT), before);
         let hash = _mm256_or_si256(_mm256_and_si256(hash, hash_mask), starts);
         // SAFETY: 32 bytes are read, from a value of that size, and written behind at most

@@ -15,6 +15,7 @@ mod scalar;
 
 use forebay_packet::Vectors;
 
+use super::bitmap::Bitmap;
 use super::bloom::Bloom;
 use super::buckets::Buckets;
 use super::buffer::{BACK, Bytes, CAPACITY, FRONT};
@@ -163,7 +164,7 @@ pub fn probe_fourths(
         }
         Level::Scalar => {
             // SAFETY: `len` was checked.
-            unsafe { scalar::probe(text, len, 4, u32::MAX, bloom, found) }
+            unsafe { scalar::probe_fourths(text, len, bloom, found) }
         }
     }
 }
@@ -197,84 +198,90 @@ pub fn probe_pairs(
     }
 }
 
-/// Writes the positions, of the first `len`, whose first 2 bytes pass `bloom`, to `found`, in
-/// order, and returns their number.
+/// Writes the positions, of the first `len`, whose 2 bytes are among `windows`, to `found`, in
+/// order, and returns their number. Some can be behind the text.
 #[inline]
 pub fn probe_each(
     level: Level,
     text: &Bytes,
     len: usize,
-    bloom: &Bloom,
+    windows: &Bitmap,
     found: &mut Positions,
 ) -> usize {
     assert!(len <= CAPACITY);
-    let filter = (mask(2), bloom);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vbmi(_) => {
+        Level::Avx512Vbmi(_) | Level::Avx512(_) | Level::Avx2(_) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::vbmi::probe_each(text, len, filter, found) }
+            unsafe { avx2::probe_each(text, len, windows, found) }
         }
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512(_) | Level::Avx2(_) => {
-            // SAFETY: likewise.
-            unsafe { avx2::probe_each(text, len, filter, found) }
-        }
-        Level::Scalar => {
-            // SAFETY: `len` was checked.
-            unsafe { scalar::probe(text, len, 1, filter.0, bloom, found) }
-        }
+        Level::Scalar => scalar::probe_each(text, len, windows, found),
     }
 }
 
-/// Writes the positions, of the first `len`, whose first `W` bytes pass `buckets` and `bloom`, to
-/// `found`, in order, and returns their number.
+/// Writes the positions, of the first `len`, whose first `W` bytes pass `buckets`, to `found`, in
+/// order, and returns their number. Some can be behind the text.
 #[inline]
 pub fn probe_all<const W: usize>(
     level: Level,
     text: &Bytes,
     len: usize,
-    (buckets, bloom): (&Buckets, &Bloom),
+    buckets: &Buckets,
     found: &mut Positions,
 ) -> usize {
     assert!(len <= CAPACITY);
-    let filter = (mask(W), bloom);
     match level {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vbmi(_) => {
-            // SAFETY: the machine has the instructions, and `len` was checked; positions are those of
-            // vectors that start at less than `len`.
-            unsafe {
-                let count = avx512::vbmi::probe_all::<W>(text, len, buckets, found);
-                avx512::vbmi::retain(text, filter, found, count)
-            }
+            // SAFETY: the machine has the instructions, and `len` was checked.
+            unsafe { avx512::vbmi::probe_all::<W>(text, len, buckets, found) }
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx512(_) => {
             // SAFETY: likewise.
-            unsafe {
-                let count = avx512::probe_all::<W>(text, len, buckets, found);
-                retain(text, filter, found, count)
-            }
+            unsafe { avx512::probe_all::<W>(text, len, buckets, found) }
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2(_) => {
             // SAFETY: likewise.
-            unsafe {
-                let count = avx2::probe_all::<W>(text, len, buckets, found);
-                retain(text, filter, found, count)
-            }
+            unsafe { avx2::probe_all::<W>(text, len, buckets, found) }
         }
         Level::Scalar => {
-            // SAFETY: `len` was checked.
-            unsafe { scalar::probe(text, len, 1, filter.0, bloom, found) }
+            (0..len as u16).zip(&mut *found).for_each(|(at, found)| *found = at);
+            len
         }
     }
 }
 
-/// The bits of a window of so many bytes.
-fn mask(bytes: usize) -> u32 {
-    u32::MAX >> (32 - 8 * bytes)
+/// Keeps of the first `count` positions, each less than [`CAPACITY`], those whose 4 bytes pass
+/// `bloom`, and returns their number.
+#[inline]
+pub fn retain(
+    level: Level,
+    text: &Bytes,
+    bloom: &Bloom,
+    found: &mut Positions,
+    count: usize,
+) -> usize {
+    assert!(found[..count].iter().all(|&position| usize::from(position) < CAPACITY));
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vbmi(_) => {
+            // SAFETY: the machine has the instructions; positions were checked.
+            unsafe { avx512::vbmi::retain(text, bloom, found, count) }
+        }
+        _ => {
+            let mut kept = 0;
+            for i in 0..count {
+                let position = found[i];
+                found[kept] = position;
+                // SAFETY: positions were checked.
+                let window = unsafe { window(text, position.into()) };
+                kept += passes(bloom, window);
+            }
+            kept
+        }
+    }
 }
 
 /// Writes a bit for each of the first `len` positions, whether the byte is as the one behind it and
@@ -346,38 +353,12 @@ fn passes(bloom: &Bloom, window: u32) -> usize {
     (word >> (bits >> FIRST_BIT) & word >> (bits >> SECOND_BIT & 31) & 1) as usize
 }
 
-/// Keeps of the first `count` positions those whose windows pass, and returns their number.
-///
-/// # Safety
-/// The first `count` positions are less than `CAPACITY`.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-unsafe fn retain(
-    text: &Bytes,
-    (mask, bloom): (u32, &Bloom),
-    found: &mut Positions,
-    count: usize,
-) -> usize {
-    assert!(count <= found.len());
-    let mut kept = 0;
-    for i in 0..count {
-        // SAFETY: `kept` ≤ `i` < `count`, which is at most the length; the caller proves the rest.
-        unsafe {
-            let position = *found.get_unchecked(i);
-            let window = window(text, position.into()) & mask;
-            *found.get_unchecked_mut(kept) = position;
-            kept += passes(bloom, window);
-        }
-    }
-    kept
-}
-
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use forebay_packet::random::Random;
 
     use super::super::buffer::Buffer;
-    use super::super::regions::{LONG, SHORT};
+    use super::super::regions::{FOURTHS, LONG};
     use super::*;
 
     /// All levels of this machine, narrowest first, those that are not chosen too.
@@ -407,6 +388,7 @@ mod tests {
                 .map(|_| text[..].get(random.below(len as u64 + 1) as usize..).map_or(7, four))
                 .collect();
             let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
+            let twos = Bitmap::new(windows.iter().map(|&window| window as u16));
             let runs = runs::Bytes::new(b"a\0".iter().copied());
             let mut filter = vec![0; 1 << random.below(9)];
             filter.iter_mut().for_each(|word| *word = random.next() as u32);
@@ -424,11 +406,11 @@ mod tests {
                 };
                 list(&|found| probe_fourths(level, bytes, len, &bloom, found));
                 list(&|found| probe_pairs(level, bytes, len, &pairs, found));
-                list(&|found| probe_each(level, bytes, len, &bloom, found));
+                list(&|found| probe_each(level, bytes, len, &twos, found));
                 let mut repeated = [0; CAPACITY / 64];
                 repeats(level, bytes, len, &runs, &mut repeated);
                 let positions: Vec<u16> = (0..len.min(TOGETHER) as u16).collect();
-                let regions = [&LONG, &SHORT].map(|shape| {
+                let regions = [&LONG, &FOURTHS].map(|shape| {
                     let mut found = Box::new([0; _]);
                     let found_in = (shape, &filter[..]);
                     let count = probe_regions(level, bytes, &positions, found_in, &mut found);

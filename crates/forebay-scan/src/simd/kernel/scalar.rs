@@ -1,10 +1,11 @@
 //! Loops without vectors.
 
+use super::super::bitmap::Bitmap;
 use super::super::bloom::Bloom;
 use super::super::buffer::{Bytes, CAPACITY, FRONT};
 use super::super::hash;
 use super::super::pairs::{self, HIGH, Pairs};
-use super::super::regions::{BITS_AT, Candidates, START_AT, Shape};
+use super::super::regions::{BITS_AT, Candidates, START_AT, Shape, WAYS};
 use super::super::runs;
 use super::{Positions, passes, window};
 
@@ -16,22 +17,28 @@ pub fn fold(text: &[u8], to: &mut [u8]) {
 
 /// # Safety
 /// `len` is at most `CAPACITY`.
-#[inline(always)]
-pub unsafe fn probe(
+pub unsafe fn probe_fourths(
     text: &Bytes,
     len: usize,
-    stride: usize,
-    mask: u32,
     bloom: &Bloom,
     found: &mut Positions,
 ) -> usize {
     let mut count = 0;
-    for position in (0..len).step_by(stride) {
+    for position in (0..len).step_by(4) {
         // SAFETY: the positions are less than `CAPACITY`, and `count` is at most their number.
         unsafe {
             *found.get_unchecked_mut(count) = position as u16;
-            count += passes(bloom, window(text, position) & mask);
+            count += passes(bloom, window(text, position));
         }
+    }
+    count
+}
+
+pub fn probe_each(text: &Bytes, len: usize, windows: &Bitmap, found: &mut Positions) -> usize {
+    let mut count = 0;
+    for (position, pair) in text[FRONT..].windows(2).enumerate().take(len) {
+        found[count] = position as u16;
+        count += usize::from(windows.has(u16::from_le_bytes([pair[0], pair[1]])));
     }
     count
 }
@@ -39,20 +46,22 @@ pub unsafe fn probe(
 /// # Safety
 /// `len` is at most `CAPACITY`.
 pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut Positions) -> usize {
+    let pass = |window| usize::from(pairs.has_run() || !pairs::is_run(window));
     let mut count = 0;
     for position in (0..len).step_by(2) {
         // SAFETY: the position is less than `CAPACITY`.
         let one = unsafe { window(text, position) };
         let other = text[FRONT + position + 4];
+        let next = u32::from(other) << 24 | one >> 8;
         let index = (one >> 8).wrapping_mul(hash::WORD) >> pairs.shift();
         // SAFETY: the filter has a word for each number of so many bits. `count` is at most the
         // position, which is even.
         unsafe {
             let word = *pairs.words().get_unchecked(index as usize);
             *found.get_unchecked_mut(count) = position as u16;
-            count += (word >> pairs::bit(one as u8) & 1) as usize;
+            count += (word >> pairs::bit(one as u8) & 1) as usize * pass(one);
             *found.get_unchecked_mut(count) = position as u16 + 1;
-            count += (word >> (HIGH + pairs::bit(other)) & 1) as usize;
+            count += (word >> (HIGH + pairs::bit(other)) & 1) as usize * pass(next);
         }
     }
     count
@@ -67,7 +76,7 @@ pub fn probe_regions(
     let mut count = 0;
     for &window in windows {
         let window = FRONT + usize::from(window);
-        for way in 0..shape.count {
+        for way in 0..WAYS {
             let start = window - usize::from(shape.before[way]);
             let bytes = text[start..].first_chunk().expect("the buffer has room behind the text");
             let hash = hash::region(u64::from_le_bytes(*bytes) & shape.masks[way]);

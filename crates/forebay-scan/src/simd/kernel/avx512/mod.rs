@@ -75,22 +75,19 @@ unsafe fn gather(words: &[u32], index: __m512i) -> __m512i {
 struct Filter<'a> {
     words: &'a [u32],
     shift: __m128i,
-    mask: __m512i,
 }
 
 impl<'a> Filter<'a> {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new(bloom: &'a Bloom, mask: u32) -> Self {
-        let shift = _mm_cvtsi32_si128(bloom.shift() as i32);
-        Self { words: bloom.words(), shift, mask: _mm512_set1_epi32(mask as i32) }
+    fn new(bloom: &'a Bloom) -> Self {
+        Self { words: bloom.words(), shift: _mm_cvtsi32_si128(bloom.shift() as i32) }
     }
 
     /// A bit for each window that passes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn pass(&self, windows: __m512i) -> __mmask16 {
-        let windows = _mm512_and_si512(windows, self.mask);
         let product = _mm512_mullo_epi32(windows, _mm512_set1_epi32(hash::WORD as i32));
         let index = _mm512_srl_epi32(product, self.shift);
         // SAFETY: an index is of as many bits as the filter has words for.
@@ -123,22 +120,6 @@ impl<'a> Filter<'a> {
         }
         count
     }
-
-    /// A bit for each of the 64 positions from `start` on whose window passes.
-    ///
-    /// # Safety
-    /// `start` is less than `CAPACITY`.
-    #[inline]
-    #[target_feature(enable = "avx512f,bmi2")]
-    unsafe fn pass_each(&self, text: &Bytes, start: usize) -> u64 {
-        let mut passed = 0;
-        for phase in 0..4 {
-            // SAFETY: the position is less than `CAPACITY + 4`.
-            let fourth = self.pass(unsafe { load(text, start + phase) });
-            passed |= _pdep_u64(fourth.into(), 0x1111_1111_1111_1111 << phase);
-        }
-        passed
-    }
 }
 
 /// A bit for each of the 64 positions from `start` on whose window passes.
@@ -152,11 +133,11 @@ unsafe fn pass_pairs(text: &Bytes, start: usize, pairs: &Pairs) -> u64 {
     let factor = _mm512_set1_epi32(hash::WORD as i32);
     let (one, nibble) = (_mm512_set1_epi32(1), _mm512_set1_epi32(15));
     let high = _mm512_set1_epi32(HIGH as i32);
-    let both = |start: usize| {
+    let text: [_; 4] = std::array::from_fn(|phase| {
         // SAFETY: the position is less than `CAPACITY + 4`.
-        let first = unsafe { load(text, start) };
-        // SAFETY: likewise.
-        let second = unsafe { load(text, start + 1) };
+        unsafe { load(text, start + phase) }
+    });
+    let both = |[first, second]: [__m512i; 2]| {
         let product = _mm512_mullo_epi32(_mm512_srli_epi32::<8>(first), factor);
         // SAFETY: an index is of as many bits as the filter has words for.
         let words = unsafe { gather(pairs.words(), _mm512_srl_epi32(product, shift)) };
@@ -167,8 +148,16 @@ unsafe fn pass_pairs(text: &Bytes, start: usize, pairs: &Pairs) -> u64 {
         _mm512_or_si512(_mm512_and_si512(first, one), second)
     };
     // Now a byte for each position.
-    let passed = _mm512_or_si512(both(start), _mm512_slli_epi32::<16>(both(start + 2)));
-    _mm512_test_epi8_mask(passed, _mm512_set1_epi8(1))
+    let [first, second, third, fourth] = text;
+    let passed =
+        _mm512_or_si512(both([first, second]), _mm512_slli_epi32::<16>(both([third, fourth])));
+    let passed = _mm512_test_epi8_mask(passed, _mm512_set1_epi8(1));
+    if pairs.has_run() {
+        return passed;
+    }
+    let equal = _mm512_cmpeq_epi8_mask(first, second);
+    let equal = _mm512_mask_cmpeq_epi8_mask(equal, second, third);
+    passed & !_mm512_mask_cmpeq_epi8_mask(equal, third, fourth)
 }
 
 /// # Safety
@@ -243,12 +232,9 @@ pub mod tests {
         let [mut found, mut expected] = [0, 0].map(|_| Box::new([0; _]));
         // SAFETY: the machine has the instructions; `len` is that of a text in a buffer.
         unsafe {
-            let count = Filter::new(bloom, u32::MAX).probe_fourths(text, len, &mut found);
-            let least = scalar::probe(text, len, 4, u32::MAX, bloom, &mut expected);
+            let count = Filter::new(bloom).probe_fourths(text, len, &mut found);
+            let least = scalar::probe_fourths(text, len, bloom, &mut expected);
             assert_eq!(found[..count], expected[..least]);
-            let least = scalar::probe(text, len, 1, 0xffff, bloom, &mut expected);
-            let filter = Filter::new(bloom, 0xffff);
-            assert_eq!(positions(len, |at| filter.pass_each(text, at)), expected[..least]);
             let least = scalar::probe_pairs(text, len, pairs, &mut expected);
             assert_eq!(positions(len, |at| pass_pairs(text, at, pairs)), expected[..least]);
         }

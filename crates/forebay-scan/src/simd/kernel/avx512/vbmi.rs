@@ -25,25 +25,7 @@ pub unsafe fn probe_fourths(
     found: &mut Positions,
 ) -> usize {
     // SAFETY: as the caller promises.
-    unsafe { Filter::new(bloom, u32::MAX).probe_fourths(text, len, found) }
-}
-
-/// # Safety
-/// `len` is at most `CAPACITY`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-pub unsafe fn probe_each(
-    text: &Bytes,
-    len: usize,
-    (mask, bloom): (u32, &Bloom),
-    found: &mut Positions,
-) -> usize {
-    let filter = Filter::new(bloom, mask);
-    let mut count = 0;
-    for start in (0..len).step_by(STEP) {
-        // SAFETY: the position is less than `CAPACITY`; at most `start` positions are written.
-        count = unsafe { write(filter.pass_each(text, start), start, count, found) };
-    }
-    count
+    unsafe { Filter::new(bloom).probe_fourths(text, len, found) }
 }
 
 /// # Safety
@@ -63,13 +45,8 @@ pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut P
 /// # Safety
 /// The positions are less than `CAPACITY`; `count` is at most that.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-pub unsafe fn retain(
-    text: &Bytes,
-    (mask, bloom): (u32, &Bloom),
-    found: &mut Positions,
-    count: usize,
-) -> usize {
-    let filter = Filter::new(bloom, mask);
+pub unsafe fn retain(text: &Bytes, bloom: &Bloom, found: &mut Positions, count: usize) -> usize {
+    let filter = Filter::new(bloom);
     let mut kept = 0;
     for at in (0..count).step_by(16) {
         let valid = u16::MAX >> (16 - (count - at).min(16));
