@@ -393,11 +393,6 @@ impl Tests {
         self.by_kind[kind_place(kind)] | self.by_flags[usize::from(flags).min(FLAG_VALUES - 1)]
     }
 
-    /// The tests failed by kind, at [`kind_place`], and by flags.
-    pub(crate) fn tables(&self) -> (&[u32; KIND_PLACES], &[u32; FLAG_VALUES]) {
-        (&self.by_kind, &self.by_flags)
-    }
-
     /// Bytes of the tables.
     #[must_use]
     pub fn bytes(&self) -> usize {

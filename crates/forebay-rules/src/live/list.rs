@@ -9,7 +9,7 @@ use crate::choose::{self, EngineError, EngineName, MOST_LINEAR};
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
 use crate::tree::generation::{Generation, How, Version};
-use crate::tree::{Estimate, TreeError, kernel};
+use crate::tree::{Estimate, TreeError};
 use arc_swap::ArcSwap;
 use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{Cancel, Watch};
@@ -94,7 +94,7 @@ impl Live {
     ) -> Result<(Self, Estimate), TreeError> {
         assert_eq!(forebay_jit::cpu::require(isa), Ok(()), "the machine has the level");
         let generation = Generation::build(&list.held())?;
-        let estimate = Estimate::of(generation.costs(), kernel::supported(isa));
+        let estimate = Estimate::of(generation.costs(), isa);
         let how = generation.how();
         Ok((Self::of(list, default, how, Some(generation), isa, workers, watch), estimate))
     }
@@ -108,7 +108,7 @@ impl Live {
         workers: usize,
         watch: Box<dyn Fn() -> Watch + Send + Sync>,
     ) -> Self {
-        let version = Version::new(how, default, kernel::supported(isa));
+        let version = Version::new(how, default, isa);
         let counters = Counters::new(workers, list.len());
         // No two lists have an edition in common: a reader of parts notices another list.
         let first = LISTS.fetch_add(1, Ordering::Relaxed) << 32;

@@ -4,9 +4,9 @@ use super::error::LiveError;
 use super::writers::{Shared, WriterState};
 use crate::choose::{self, Chosen, MAY_BE_LINEAR, MOST_LINEAR};
 use crate::rule::{Family, RuleList};
+use crate::tree::Estimate;
 use crate::tree::generation::{Generation, Held, How};
 use crate::tree::side::Vectors;
-use crate::tree::{Estimate, kernel};
 use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{self, Cancel, Stopped};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Settled {
 impl Settled {
     fn of(state: &WriterState, isa: Isa) -> Self {
         let costs = state.generation.as_ref().map(Generation::costs);
-        let trees = costs.map(|costs| Estimate::of(costs, kernel::supported(isa)));
+        let trees = costs.map(|costs| Estimate::of(costs, isa));
         Self { list: state.list.as_list(state.default), names: state.list.names(), trees }
     }
 }

@@ -5,7 +5,7 @@ use super::listing::{Listing, Step};
 use crate::counters::Counters;
 use crate::rule::Action;
 use crate::tree::generation::{Change, Generation, How, Version};
-use crate::tree::{Estimate, LEAST_RATE, TreeError, kernel};
+use crate::tree::{Estimate, LEAST_RATE, TreeError};
 use arc_swap::ArcSwap;
 use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{Cancel, Watch};
@@ -151,7 +151,7 @@ impl Shared {
 
     /// Makes a version of what matches packets, and has readers use it.
     pub fn put_in_force(&self, state: &mut WriterState, how: How) {
-        let version = Version::new(how, state.default, kernel::supported(self.isa));
+        let version = Version::new(how, state.default, self.isa);
         let old = self.version.swap(Arc::new(version));
         // A reader may still match a batch against the old version. Packets that arrive after
         // the change has returned are in later batches.
@@ -174,7 +174,7 @@ impl Shared {
     /// Refuses a list that has become too slow to be added to.
     pub fn require_rate(&self, state: &WriterState) -> Result<(), TreeError> {
         let Some(generation) = &state.generation else { return Ok(()) };
-        let estimate = Estimate::of(generation.costs(), kernel::supported(self.isa));
+        let estimate = Estimate::of(generation.costs(), self.isa);
         if estimate.rate >= LEAST_RATE {
             return Ok(());
         }

@@ -88,9 +88,4 @@ impl<T: Copy> Arena<T> {
         // SAFETY: such a cell is written and never written again.
         unsafe { (*self.cells.get_unchecked(at as usize).get()).assume_init_ref() }
     }
-
-    /// Where the first lies.
-    pub fn as_ptr(&self) -> *const T {
-        self.cells.as_ptr().cast()
-    }
 }

@@ -85,7 +85,6 @@ impl Tree {
         };
         let four: Built<1> = matchers(&of_family(Family::Ipv4), Family::Ipv4, 0)?;
         let six: Built<4> = matchers(&of_family(Family::Ipv6), Family::Ipv6, 0)?;
-        let isa = kernel::supported(isa);
         Ok(Self {
             bounds: [four.bound, six.bound],
             estimate: Estimate::of([four.cost, six.cost], isa),

@@ -1,12 +1,11 @@
 //! The kernel with AVX2: a block of eight atoms in two halves of four.
 #![allow(unsafe_code, reason = "vector loads of whole fields")]
 
-use super::key::{BATCH, TreeKey, port_words};
-use super::scalar;
+use super::key::{BATCH, TreeKey};
+use super::steps::{self, Level};
 use crate::tree::block::{Block, LANES};
-use crate::tree::labels::NO_LABEL;
-use crate::tree::layout::{BLOCK, NUMBER};
 use crate::tree::matcher::Matcher;
+use crate::tree::wildcards::{Chunk, FIELDS};
 use std::arch::x86_64::*;
 
 /// Lowers each label to that of the first atom that its key matches.
@@ -19,51 +18,67 @@ pub(super) unsafe fn classify<const Q: usize, K: TreeKey>(
     keys: &[K],
     labels: &mut [u32],
 ) {
-    let forest = &matcher.forest;
-    let mut at = [0_u32; BATCH];
-    for (keys, labels) in keys.chunks(BATCH).zip(labels.chunks_mut(BATCH)) {
-        for tree in 0..forest.roots.len() {
-            let root = forest.root(tree);
-            at[..keys.len()].fill(root);
-            let mut inner = usize::from(root & BLOCK == 0);
-            while inner != 0 {
-                inner = 0;
-                for (key, at) in keys.iter().zip(&mut at).filter(|(_, at)| **at & BLOCK == 0) {
-                    let node = &forest.nodes[*at as usize];
-                    let child = _pext_u64(key.word(node.word as usize), node.mask);
-                    *at = forest.slots[node.base as usize + child as usize];
-                    inner += usize::from(*at & BLOCK == 0);
-                }
-            }
-            for ((key, label), at) in keys.iter().zip(labels.iter_mut()).zip(at) {
-                *label = (*label).min(search(matcher, at & NUMBER, key));
-            }
-        }
-        if let Some(wild) = &matcher.wild {
-            for (key, label) in keys.iter().zip(labels) {
-                *label = (*label).min(scalar::first_of(wild, &matcher.live, key));
-            }
-        }
-    }
+    // SAFETY: as the caller promises.
+    unsafe { steps::classify::<Avx2, Q, K>(matcher, keys, labels) }
 }
 
-/// The least label in a list of blocks that `key` matches.
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2")]
-fn search<const Q: usize, K: TreeKey>(matcher: &Matcher<Q>, mut at: u32, key: &K) -> u32 {
-    let (first, second, kind, flags) = key.rest();
-    let failed = matcher.tests.failed(kind, flags);
-    let ports = port_words(first, second);
-    loop {
-        let block = matcher.forest.blocks.get(at);
-        let hits = half(block, 0, key, ports, failed) | half(block, 1, key, ports, failed) << 4;
-        if hits != 0 {
-            return block.labels[hits.trailing_zeros() as usize % LANES];
+struct Avx2;
+
+impl Level for Avx2 {
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn extract(word: u64, mask: u64) -> u64 {
+        _pext_u64(word, mask)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64 {
+        let mut set = 0;
+        for (part, numbers) in numbers.chunks_exact(8).enumerate() {
+            // SAFETY: a chunk is 8 numbers.
+            let numbers = unsafe { _mm256_loadu_ps(numbers.as_ptr().cast()) };
+            set |= u64::from(_mm256_movemask_ps(numbers) as u32) << (8 * part);
         }
-        if block.next == 0 {
-            return NO_LABEL;
+        !set
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn compare<const Q: usize, K: TreeKey>(
+        block: &Block<Q>,
+        key: &K,
+        ports: u64,
+        failed: u32,
+    ) -> u32 {
+        half(block, 0, key, ports, failed) | half(block, 1, key, ports, failed) << 4
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    unsafe fn first_common(chunks: [&Chunk; FIELDS + 1]) -> usize {
+        let half = |at: usize| {
+            // SAFETY: a chunk has two halves of a vector, where `at` is 0 or 4.
+            let load =
+                |chunk: &Chunk| unsafe { _mm256_load_si256((&raw const chunk.0[at]).cast()) };
+            let [first, rest @ ..] = chunks.map(load);
+            rest.into_iter().fold(first, |all, chunk| _mm256_and_si256(all, chunk))
+        };
+        let (low, high) = (half(0), half(4));
+        let none = |half| {
+            let none = _mm256_cmpeq_epi64(half, _mm256_setzero_si256());
+            _mm256_movemask_pd(_mm256_castsi256_pd(none)) as u32
+        };
+        let words = !(none(low) | none(high) << 4);
+        // The last is of a chunk without bits.
+        let mut common = [0_u64; 9];
+        // SAFETY: 32 bytes are written, at words 0 and 4 of nine.
+        unsafe {
+            _mm256_storeu_si256(common.as_mut_ptr().cast(), low);
+            _mm256_storeu_si256(common.as_mut_ptr().add(4).cast(), high);
         }
-        at = block.next;
+        let word = _tzcnt_u32(words) as usize;
+        word * 64 + _tzcnt_u64(common[word.min(8)]) as usize
     }
 }
 

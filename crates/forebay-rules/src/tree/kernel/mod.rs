@@ -15,24 +15,12 @@ mod avx512;
 mod key;
 pub(super) mod ranges;
 mod scalar;
+mod steps;
 
 use super::labels::NO_LABEL;
 use super::matcher::Matcher;
 use forebay_codegen::code::Isa;
 pub(super) use key::TreeKey;
-
-/// The level whose kernel is used where a machine has `isa`: the kernel for
-/// AVX-512 requires CD and BITALG as well, which all whole processors with VBMI
-/// have.
-pub(crate) fn supported(isa: Isa) -> Isa {
-    let whole =
-        std::is_x86_feature_detected!("avx512cd") && std::is_x86_feature_detected!("avx512bitalg");
-    match isa {
-        Isa::Avx512Vbmi if whole => isa,
-        Isa::Avx512Vbmi | Isa::Avx512Bw => Isa::Avx2,
-        Isa::Avx2 | Isa::Scalar => isa,
-    }
-}
 
 /// Writes the least label that each key matches.
 pub(super) fn least_labels<const Q: usize, K: TreeKey>(
@@ -49,7 +37,7 @@ pub(super) fn least_labels<const Q: usize, K: TreeKey>(
 }
 
 /// Lowers each label to that of the first atom that its key matches, with the
-/// instructions of `isa`, which is [`supported`].
+/// instructions of `isa`.
 fn classify<const Q: usize, K: TreeKey>(
     isa: Isa,
     matcher: &Matcher<Q>,
@@ -63,11 +51,11 @@ fn classify<const Q: usize, K: TreeKey>(
     }
     match isa {
         Isa::Scalar => scalar::classify(matcher, keys, labels),
-        Isa::Avx2 | Isa::Avx512Bw => {
+        Isa::Avx2 => {
             // SAFETY: the choice of the level found that the machine has it.
             unsafe { avx2::classify(matcher, keys, labels) }
         }
-        Isa::Avx512Vbmi => {
+        Isa::Avx512Bw | Isa::Avx512Vbmi => {
             // SAFETY: likewise.
             unsafe { avx512::classify(matcher, keys, labels) }
         }

@@ -320,11 +320,11 @@ pub(super) fn classify<K: TreeKey>(
             // SAFETY: it needs no instructions that a machine may lack.
             unsafe { all::<Scalar, K>(ranges, gone, keys, labels) }
         }
-        Isa::Avx2 | Isa::Avx512Bw => {
+        Isa::Avx2 => {
             // SAFETY: the caller has found that the machine has this level.
             unsafe { avx2(ranges, gone, keys, labels) }
         }
-        Isa::Avx512Vbmi => {
+        Isa::Avx512Bw | Isa::Avx512Vbmi => {
             // SAFETY: likewise.
             unsafe { avx512(ranges, gone, keys, labels) }
         }
