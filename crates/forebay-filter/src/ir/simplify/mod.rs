@@ -1,8 +1,8 @@
 //! Simplifications before code generation.
 //!
 //! Each pass takes time linear in the size of the function, or nearly so, if
-//! necessary by a bound on its work; all of them run in turn until nothing
-//! changes, for a bounded number of rounds.
+//! necessary by a bound on its work; they run in turn as long as one of them
+//! leaves something to another, for a bounded number of rounds.
 //!
 //! | pass | does |
 //! |---|---|
