@@ -10,6 +10,7 @@ use forebay_packet::{Batch, LinkType};
 
 use crate::call::{Kernel, Tally};
 use crate::error::{JitError, SetError};
+use crate::loops::Loops;
 use crate::options::Options;
 use crate::packets::Packets;
 use crate::perf_map::{self, Symbol};
@@ -24,11 +25,18 @@ pub struct Filter(Arc<FilterCode>);
 enum FilterCode {
     Program(Program),
     Function(Function),
-    Compiled { kernel: Kernel, backend: Backend, isa: Isa },
+    Compiled {
+        kernel: Kernel,
+        backend: Backend,
+        isa: Isa,
+        /// None if `kernel` is all the code there is to be.
+        loops: Option<Box<Loops>>,
+    },
 }
 
 impl Filter {
-    /// Compiles a program.
+    /// Compiles a program. With back end `auto`, code for batches is left to
+    /// the first large call, or to [`Filter::finish`].
     ///
     /// # Errors
     /// If this machine lacks the level, there is no executable memory, or the
@@ -37,7 +45,7 @@ impl Filter {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(FilterCode::Program(program.clone()))));
         }
-        Self::of_function(&Verified::of_program(program)?, options)
+        Self::of_verified(Verified::of_program(program)?, options)
     }
 
     /// Compiles an expression for packets of link type `link`.
@@ -56,7 +64,7 @@ impl Filter {
                 CompiledExpression::Function(function) => FilterCode::Function(function),
                 CompiledExpression::Program(program) => FilterCode::Program(program),
             })),
-            _ => Self::of_function(&Verified::of_expression(expression, link)?, options)?,
+            _ => Self::of_verified(Verified::of_expression(expression, link)?, options)?,
         })
     }
 
@@ -68,28 +76,52 @@ impl Filter {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(FilterCode::Function(function.function().clone()))));
         }
-        let (kernel, code) = Kernel::compile(function, &options.codegen)?;
-        if options.perf_map {
-            let path = perf_map::path();
-            perf_map::append(&path, &symbols(&kernel, &code, &options.name))
-                .map_err(|error| JitError::PerfMap { path, error })?;
+        Self::of_verified(function.clone(), options)
+    }
+
+    fn of_verified(function: Verified, options: &Options) -> Result<Self, JitError> {
+        let isa = options.codegen.isa;
+        let mut first = options.clone();
+        let is_auto = first.codegen.backend == Backend::Auto;
+        if is_auto {
+            first.codegen.backend = Backend::List;
         }
-        Ok(Self::of_kernel(kernel, code.backend, options.codegen.isa))
+        let (kernel, backend) = compile(&function, &first)?;
+        let loops = is_auto.then(|| Box::new(Loops::new(function, options.clone())));
+        Ok(Self(Arc::new(FilterCode::Compiled { kernel, backend, isa, loops })))
     }
 
     /// A filter that runs `kernel`.
     #[must_use]
     pub fn of_kernel(kernel: Kernel, backend: Backend, isa: Isa) -> Self {
-        Self(Arc::new(FilterCode::Compiled { kernel, backend, isa }))
+        Self(Arc::new(FilterCode::Compiled { kernel, backend, isa, loops: None }))
     }
 
-    /// The back end in use: the requested one, or the one that `auto` or a
-    /// fall-back chose.
+    /// Compiles what [`Filter::compile`] left to the first call that needs it,
+    /// for callers that are not to be delayed then. Does nothing the second
+    /// time. If it fails, the filter stays as it is, slower for batches.
+    pub fn finish(&self) {
+        if let Some(loops) = self.loops() {
+            loops.finish();
+        }
+    }
+
+    fn loops(&self) -> Option<&Loops> {
+        match &*self.0 {
+            FilterCode::Compiled { loops, .. } => loops.as_deref(),
+            FilterCode::Program(_) | FilterCode::Function(_) => None,
+        }
+    }
+
+    /// The back end in use for batches: the requested one, or the one that
+    /// `auto` or a fall-back chose; `list` until `auto` has compiled its code.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match &*self.0 {
             FilterCode::Program(_) | FilterCode::Function(_) => Backend::Interp,
-            FilterCode::Compiled { backend, .. } => *backend,
+            FilterCode::Compiled { backend, loops, .. } => {
+                loops.as_deref().and_then(Loops::backend).unwrap_or(*backend)
+            }
         }
     }
 
@@ -102,12 +134,15 @@ impl Filter {
         }
     }
 
-    /// The code with its constants; `None` if the filter is interpreted.
+    /// The code in use for batches, with its constants; empty if the filter is
+    /// interpreted.
     #[must_use]
     pub fn code(&self) -> &[u8] {
         match &*self.0 {
             FilterCode::Program(_) | FilterCode::Function(_) => &[],
-            FilterCode::Compiled { kernel, .. } => kernel.memory().bytes(),
+            FilterCode::Compiled { kernel, loops, .. } => {
+                loops.as_deref().and_then(Loops::compiled).unwrap_or(kernel).memory().bytes()
+            }
         }
     }
 
@@ -130,7 +165,10 @@ impl Filter {
     pub fn run_batch(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &*self.0 {
-            FilterCode::Compiled { kernel, .. } => kernel.run(packets, verdict),
+            FilterCode::Compiled { kernel, loops, .. } => {
+                let fast = loops.as_ref().and_then(|loops| loops.kernel(packets.len()));
+                fast.unwrap_or(kernel).run(packets, verdict)
+            }
             FilterCode::Program(_) | FilterCode::Function(_) => {
                 for (i, verdict) in verdict.iter_mut().enumerate() {
                     *verdict = self.run(packets.packet(i), packets.wire_len(i));
@@ -151,6 +189,21 @@ impl Filter {
     }
 }
 
+/// Compiles a function, with an entry for each part of it in the map for
+/// `perf` if there is to be one. Also returns the back end in use.
+pub(crate) fn compile(
+    function: &Verified,
+    options: &Options,
+) -> Result<(Kernel, Backend), JitError> {
+    let (kernel, code) = Kernel::compile(function, &options.codegen)?;
+    if options.perf_map {
+        let path = perf_map::path();
+        perf_map::append(&path, &symbols(&kernel, &code, &options.name))
+            .map_err(|error| JitError::PerfMap { path, error })?;
+    }
+    Ok((kernel, code.backend))
+}
+
 /// The symbols of the code: each from its entry to the next one, or to the
 /// constants.
 fn symbols(kernel: &Kernel, code: &Code, name: &str) -> Vec<Symbol> {
@@ -164,4 +217,33 @@ fn symbols(kernel: &Kernel, code: &Code, name: &str) -> Vec<Symbol> {
         name: format!("forebay {backend}: {name}"),
     };
     entries.iter().zip(ends).map(symbol).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_whose_loops_cannot_be_compiled_stays_with_its_list() {
+        let options = |backend| Options::new(backend, None).unwrap();
+        let function = Verified::of_expression("ip", LinkType::ETHERNET).unwrap();
+        let (kernel, backend) = compile(&function, &options(Backend::List)).unwrap();
+        // The code generator refuses this back end.
+        let loops = Some(Box::new(Loops::new(function, options(Backend::Interp))));
+        let isa = options(Backend::List).codegen.isa;
+        let filter = Filter(Arc::new(FilterCode::Compiled { kernel, backend, isa, loops }));
+
+        let memory = [[0_u8; 12].as_slice(), &[8, 0], &[0; 50]].concat();
+        let (offset, length) = ([0; 256], [64; 256]);
+        let packets = Packets::new(&memory, &offset, &length, &length).unwrap();
+        for _ in 0..2 {
+            let mut verdict = [0; 256];
+            let tally = filter.run_batch(&packets, &mut verdict);
+            assert_eq!(tally, Tally { list: 256, ..Tally::default() });
+            assert!(verdict.iter().all(|&verdict| verdict > 0));
+            assert_eq!(filter.backend(), Backend::List);
+            assert!(!filter.code().is_empty());
+            filter.finish();
+        }
+    }
 }

@@ -14,6 +14,7 @@ pub mod call;
 pub mod cpu;
 mod error;
 mod filter;
+mod loops;
 mod marks;
 pub mod memory;
 mod options;

@@ -112,6 +112,12 @@ impl FilterSet {
         Filter::of_expression(expression, link, &options)
     }
 
+    /// Compiles what calls with batches would compile otherwise: see
+    /// [`Filter::finish`]. Link types that occur later are not included.
+    pub fn finish(&self) {
+        self.filters.iter().for_each(|(_, filter)| filter.finish());
+    }
+
     /// Compiles the filter for interface number `index`, from which packets are
     /// to be selected. To be called before the first packet.
     ///

@@ -8,10 +8,10 @@
 //! compiling a filter.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use iced_x86::{Code, IcedError, Instruction, OpKind, Register};
+use rustc_hash::FxHashMap;
 
 use super::assembler::{Assembler, EncodeError};
 use crate::convention::Table;
@@ -124,7 +124,7 @@ impl InstructionForm {
     #[must_use]
     pub fn of(code: Code) -> Option<Self> {
         thread_local! {
-            static KNOWN: RefCell<HashMap<Code, Option<InstructionForm>>> = RefCell::default();
+            static KNOWN: RefCell<FxHashMap<Code, Option<InstructionForm>>> = RefCell::default();
         }
         KNOWN.with_borrow_mut(|known| *known.entry(code).or_insert_with(|| Self::read(code)))
     }

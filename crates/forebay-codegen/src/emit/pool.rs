@@ -3,7 +3,7 @@
 //! An entry is aligned as requested, at most to 64 bytes; equal entries are
 //! stored once.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use crate::mir::PoolId;
 
@@ -12,7 +12,7 @@ use crate::mir::PoolId;
 pub struct Pool {
     bytes: Vec<u8>,
     starts: Vec<usize>,
-    known: HashMap<Vec<u8>, PoolId>,
+    known: FxHashMap<Vec<u8>, PoolId>,
 }
 
 impl Pool {

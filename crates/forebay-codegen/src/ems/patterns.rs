@@ -21,11 +21,10 @@
 //! Pipelining", PLDI 1988): each entering packet takes the next of as many
 //! *sets* as there are stages; with none in flight, the first.
 
-use forebay_filter::cancel;
-use std::collections::HashMap;
-
 use super::graph::{Graph, Load, Node, NodeId, Target, Verdict};
 use super::schedule::{EventKind, MAX_STAGES, Schedule};
+use forebay_filter::cancel;
+use rustc_hash::FxHashMap;
 
 /// Index of a [`Pattern`]; code is laid out in this order.
 pub(super) type PatternId = usize;
@@ -100,7 +99,7 @@ pub(super) fn patterns(graph: &Graph, schedule: &Schedule, most: usize) -> Optio
     let mut walker = Walker {
         graph,
         schedule,
-        known: HashMap::new(),
+        known: FxHashMap::default(),
         found: Vec::new(),
         pending: Vec::new(),
         draining: false,
@@ -147,7 +146,7 @@ struct Found {
 struct Walker<'a> {
     graph: &'a Graph,
     schedule: &'a Schedule,
-    known: HashMap<(FlightState, Option<Step>), PatternId>,
+    known: FxHashMap<(FlightState, Option<Step>), PatternId>,
     found: Vec<Found>,
     /// A stack: the last entry is visited next.
     pending: Vec<Visit>,

@@ -7,10 +7,10 @@
 //! copies is bounded.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use forebay_filter::cancel;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
+use rustc_hash::FxHashMap;
 
 use super::error::EmsError;
 
@@ -125,7 +125,7 @@ impl Specialiser<'_> {
         environment: &Environment,
         environments: &mut [Vec<Environment>],
     ) -> Terminator {
-        let mut known: HashMap<ValueId, ValueId> = environment.iter().copied().collect();
+        let mut known: FxHashMap<ValueId, ValueId> = environment.iter().copied().collect();
         match &self.function.block(block).end {
             Terminator::Return(value) => Terminator::Return(self.value(*value, &mut known)),
             Terminator::Jump(edge) => Terminator::Jump(self.edge(edge, &mut known, environments)),
@@ -154,7 +154,7 @@ impl Specialiser<'_> {
     fn edge(
         &mut self,
         edge: &Edge,
-        known: &mut HashMap<ValueId, ValueId>,
+        known: &mut FxHashMap<ValueId, ValueId>,
         environments: &mut [Vec<Environment>],
     ) -> Edge {
         let function = self.function;
@@ -177,7 +177,7 @@ impl Specialiser<'_> {
     }
 
     /// `value` with parameters replaced as in `known`.
-    fn value(&mut self, value: ValueId, known: &mut HashMap<ValueId, ValueId>) -> ValueId {
+    fn value(&mut self, value: ValueId, known: &mut FxHashMap<ValueId, ValueId>) -> ValueId {
         let mut pending = vec![value];
         while let Some(&id) = pending.last() {
             if known.contains_key(&id) || self.depends[id.0 as usize].is_empty() {

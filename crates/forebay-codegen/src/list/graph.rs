@@ -6,9 +6,8 @@
 //! by a forward edge. Children inherit the register contents of their parent; a
 //! root starts with none.
 
-use std::collections::HashMap;
-
 use forebay_filter::ir::{BlockId, Edge, Function, Predicate, Terminator, ValueId};
+use rustc_hash::FxHashMap;
 
 /// Index of a [`Node`].
 pub(crate) type NodeId = u32;
@@ -58,7 +57,7 @@ pub(crate) struct Graph<'f> {
     /// By node that is a block: the number of incoming edges.
     pub entered: Vec<u32>,
     /// By node: the nodes whose tests were merged into it.
-    pub fused: HashMap<NodeId, Vec<NodeId>>,
+    pub fused: FxHashMap<NodeId, Vec<NodeId>>,
     pub has_backward_edges: bool,
 }
 
@@ -304,7 +303,7 @@ impl<'f, 'e> Builder<'f, 'e> {
             layout: self.layout,
             alias,
             entered,
-            fused: HashMap::new(),
+            fused: FxHashMap::default(),
             has_backward_edges: self.has_backward_edges,
         }
     }
@@ -313,7 +312,7 @@ impl<'f, 'e> Builder<'f, 'e> {
     /// removes the others from the layout.
     fn share_returns(&mut self) -> Vec<NodeId> {
         let mut alias: Vec<NodeId> = (0..self.nodes.len() as NodeId).collect();
-        let mut first = HashMap::new();
+        let mut first = FxHashMap::default();
         let (function, nodes) = (self.function, &self.nodes);
         self.layout.retain(|&id| {
             let End::Return(value) = nodes[id as usize].end else { return true };

@@ -6,10 +6,9 @@
 //! pointer that System V reserves for leaf functions, and moves the stack
 //! pointer for a larger one.
 
-use std::collections::HashSet;
-
 use forebay_filter::ir::Arithmetic;
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
+use rustc_hash::FxHashSet;
 
 use super::registers::{Gpr, VALUES, is_callee_saved};
 use crate::emit::assembler::{Assembler, EncodeError, Label};
@@ -45,7 +44,7 @@ pub(crate) struct Output {
     /// Bytes of the frame allocated.
     frame: i64,
     /// Slots whose copies are read, by their start.
-    read_slots: HashSet<i64>,
+    read_slots: FxHashSet<i64>,
     /// Whether upper halves of `ymm` registers are written.
     pub dirty_vectors: bool,
     error: Option<EncodeError>,

@@ -18,10 +18,9 @@
 //!
 //! The shape with the least work a packet is used.
 
-use std::collections::HashMap;
-
 use forebay_filter::cancel;
 use forebay_filter::ir::Function;
+use rustc_hash::FxHashMap;
 
 use super::atom::{Atom, Field};
 use super::decision::Decision;
@@ -105,7 +104,7 @@ pub struct Layout {
     pub planes: Vec<Plane>,
     /// Set lookups.
     pub lookups: Vec<Lookup>,
-    places: HashMap<Atom, Place>,
+    places: FxHashMap<Atom, Place>,
 }
 
 /// Why atoms do not fit a shape.
@@ -220,7 +219,7 @@ impl Layout {
             sources: Vec::new(),
             planes: Vec::new(),
             lookups: Vec::new(),
-            places: HashMap::new(),
+            places: FxHashMap::default(),
         };
         let mut parts: Vec<(Atom, Comparison, Vec<Element>)> = Vec::new();
         let mut members = Vec::new();

@@ -10,11 +10,10 @@
 //! function with greater values is rejected: no lane could evaluate its
 //! predicates.
 
-use std::collections::HashMap;
-
 use forebay_filter::cancel;
 use forebay_filter::ir::simplify::simplify;
 use forebay_filter::ir::{Block, BlockId, Edge, Function, Predicate, Terminator, Value, ValueId};
+use rustc_hash::FxHashMap;
 
 use super::atom::{MAX_OPERATIONS, operations};
 
@@ -39,7 +38,7 @@ pub(super) fn straighten(function: &Function) -> Option<Function> {
     }
     let live = live_parameters(function)?;
     let copies = vec![Vec::new(); function.blocks.len()];
-    let numbers = HashMap::new();
+    let numbers = FxHashMap::default();
     let mut straight = Straight { function, live, result: Function::new(), copies, numbers };
     straight.copies.first_mut()?.push(Scope::new());
     let blocks = straight.discover()?;
@@ -96,7 +95,7 @@ struct Straight<'a> {
     /// By block: the scopes in which it is needed, a copy for each.
     copies: Vec<Vec<Scope>>,
     /// The number of a block's copy for a scope.
-    numbers: HashMap<(usize, Scope), usize>,
+    numbers: FxHashMap<(usize, Scope), usize>,
 }
 
 impl Straight<'_> {
@@ -140,7 +139,7 @@ impl Straight<'_> {
     /// The terminator of a block's copy in `scope`; for each of its edges the
     /// number of the target's copy.
     fn end(&mut self, index: usize, scope: &Scope) -> (Terminator, Vec<usize>) {
-        let mut known = HashMap::new();
+        let mut known = FxHashMap::default();
         let mut end = self.function.blocks[index].end.clone();
         let copies = end.edges().map(|edge| self.copy_for(edge, scope, &mut known)).collect();
         match &mut end {
@@ -167,7 +166,7 @@ impl Straight<'_> {
         &mut self,
         edge: &Edge,
         scope: &Scope,
-        known: &mut HashMap<ValueId, ValueId>,
+        known: &mut FxHashMap<ValueId, ValueId>,
     ) -> usize {
         let target = edge.target.0 as usize;
         let mut inner = Scope::new();
@@ -189,7 +188,7 @@ impl Straight<'_> {
         &mut self,
         value: ValueId,
         scope: &Scope,
-        known: &mut HashMap<ValueId, ValueId>,
+        known: &mut FxHashMap<ValueId, ValueId>,
     ) -> ValueId {
         if let Some(&done) = known.get(&value) {
             return done;

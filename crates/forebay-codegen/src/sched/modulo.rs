@@ -56,6 +56,9 @@ pub fn modulo_schedule(
     Some(Schedule { ii, times })
 }
 
+/// In place of the row of a node that is not placed.
+const UNPLACED: u32 = u32::MAX;
+
 /// A partial schedule.
 struct Placing<'a> {
     ddg: &'a Ddg,
@@ -70,7 +73,8 @@ struct Placing<'a> {
     in_order: Vec<u32>,
     /// A bit for each place in `order`: whether the node is not placed yet.
     waiting: Vec<u64>,
-    placed: Vec<bool>,
+    /// By node: the row of its start, or [`UNPLACED`].
+    rows: Vec<u32>,
     /// By node: its start, or its last start before it was removed.
     times: Vec<i64>,
     tried: Vec<bool>,
@@ -106,7 +110,7 @@ impl<'a> Placing<'a> {
             rank,
             in_order,
             waiting,
-            placed: vec![false; nodes],
+            rows: vec![UNPLACED; nodes],
             times: vec![0; nodes],
             tried: vec![false; nodes],
         }
@@ -135,7 +139,7 @@ impl<'a> Placing<'a> {
         self.ddg
             .into(node)
             .iter()
-            .filter(|edge| self.placed[edge.from as usize])
+            .filter(|edge| self.rows[edge.from as usize] != UNPLACED)
             .map(|edge| self.times[edge.from as usize] + edge.delay(self.ii))
             .fold(self.share(node), i64::max)
     }
@@ -150,17 +154,15 @@ impl<'a> Placing<'a> {
     fn place(&mut self, node: usize, time: i64) {
         let row = self.row(time);
         while !self.table.fits(node, row) {
-            let competing = (0..self.times.len()).filter(|&other| {
-                self.placed[other]
-                    && self.row(self.times[other]) == row
-                    && self.table.competes(node, other, row)
+            let competing = (0..self.rows.len()).filter(|&other| {
+                self.rows[other] == row as u32 && self.table.competes(node, other, row)
             });
             let Some(other) = competing.max_by_key(|&other| self.rank[other]) else { break };
             self.take_out(other);
         }
         self.table.take(node, row);
         self.times[node] = time;
-        self.placed[node] = true;
+        self.rows[node] = row as u32;
         self.tried[node] = true;
         let place = self.rank[node] as usize;
         self.waiting[place / 64] &= !(1 << (place % 64));
@@ -168,16 +170,15 @@ impl<'a> Placing<'a> {
         for edge in ddg.out(node) {
             let other = edge.to as usize;
             let too_early = self.times[other] < time + edge.delay(self.ii);
-            if other != node && self.placed[other] && too_early {
+            if other != node && self.rows[other] != UNPLACED && too_early {
                 self.take_out(other);
             }
         }
     }
 
     fn take_out(&mut self, node: usize) {
-        let row = self.row(self.times[node]);
-        self.table.release(node, row);
-        self.placed[node] = false;
+        self.table.release(node, self.rows[node] as usize);
+        self.rows[node] = UNPLACED;
         let place = self.rank[node] as usize;
         self.waiting[place / 64] |= 1 << (place % 64);
     }

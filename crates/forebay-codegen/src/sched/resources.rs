@@ -36,7 +36,7 @@ pub struct Resources {
     words: usize,
     /// The units of each bottleneck.
     capacities: Vec<u64>,
-    /// By node: its kind. Nodes of a kind have the same requests.
+    /// By node: its kind, one of fewer than 64. Nodes of a kind have the same requests.
     kinds: Vec<u8>,
     /// Requests of each kind that fall into each bottleneck, kind by kind.
     asks: Vec<u64>,
@@ -108,6 +108,9 @@ pub struct ReservationTable<'a> {
     rows: usize,
     /// The units left of each bottleneck, row by row.
     left: Vec<u64>,
+    /// By row: a bit for each kind of nodes that fit. Rows are searched far more often than
+    /// they change.
+    fitting: Vec<u64>,
 }
 
 impl<'a> ReservationTable<'a> {
@@ -115,35 +118,47 @@ impl<'a> ReservationTable<'a> {
     #[must_use]
     pub fn new(resources: &'a Resources, rows: u32) -> Self {
         let rows = rows as usize;
-        Self { resources, rows, left: resources.capacities.repeat(rows) }
+        let (left, fitting) = (resources.capacities.repeat(rows), vec![u64::MAX; rows]);
+        Self { resources, rows, left, fitting }
     }
 
     /// Of `count` cycles from `first` on, or with `is_down` from `first` downwards, the first one
-    /// in whose row `node` fits. A division for each cycle took a tenth of the time of compiling a
-    /// long filter.
+    /// in whose row `node` fits. At most as many cycles as there are rows.
     #[must_use]
     pub fn first_fit(&self, node: usize, first: i64, count: i64, is_down: bool) -> Option<i64> {
-        let mut row = first.rem_euclid(self.rows as i64) as usize;
-        (0..count).find_map(|step| {
-            let fits = self.fits(node, row);
-            row = match (is_down, row) {
-                (true, 0) => self.rows - 1,
-                (true, row) => row - 1,
-                (false, row) if row + 1 == self.rows => 0,
-                (false, row) => row + 1,
-            };
-            fits.then_some(if is_down { first - step } else { first + step })
-        })
+        let row = first.rem_euclid(self.rows as i64) as usize;
+        let kind = 1 << self.resources.kinds[node];
+        let fits = |row: &u64| row & kind != 0;
+        let (low, high) = self.fitting.split_at(row);
+        // The rows from `row` on, then those that follow beyond the table's end.
+        let step = if is_down {
+            let (row, high) = high.split_at(1);
+            let near = row.iter().chain(low.iter().rev()).position(fits);
+            near.or_else(|| Some(1 + low.len() + high.iter().rev().position(fits)?))
+        } else {
+            let near = high.iter().position(fits);
+            near.or_else(|| Some(high.len() + low.iter().position(fits)?))
+        };
+        let step = step.map(|step| step as i64).filter(|&step| step < count)?;
+        Some(if is_down { first - step } else { first + step })
     }
 
     /// Whether `node` fits if it is issued in `row`.
     #[inline]
     #[must_use]
     pub fn fits(&self, node: usize, row: usize) -> bool {
-        let asks = self.resources.asks(node).iter();
-        // A byte keeps its top bit if it holds at least the request.
-        asks.zip(&self.left[self.words(row)])
-            .all(|(&asks, &left)| ((left | BEYOND) - asks) & BEYOND == BEYOND)
+        self.fitting[row] & 1 << self.resources.kinds[node] != 0
+    }
+
+    /// Brings `fitting` up to date after a change of `row`.
+    fn changed(&mut self, row: usize) {
+        let left = &self.left[self.words(row)];
+        let kinds = self.resources.asks.chunks_exact(self.resources.words).enumerate();
+        self.fitting[row] = kinds.fold(0, |all, (kind, asks)| {
+            // A byte keeps its top bit if it holds at least the request.
+            let fits = |(&asks, &left): (&u64, &u64)| ((left | BEYOND) - asks) & BEYOND == BEYOND;
+            all | u64::from(asks.iter().zip(left).all(fits)) << kind
+        });
     }
 
     /// Whether removing `other`, also issued in `row`, could make room for
@@ -163,6 +178,7 @@ impl<'a> ReservationTable<'a> {
         let words = self.words(row);
         let asks = self.resources.asks(node);
         self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left -= asks);
+        self.changed(row);
     }
 
     /// Releases the units of `node` in `row`.
@@ -170,12 +186,14 @@ impl<'a> ReservationTable<'a> {
         let words = self.words(row);
         let asks = self.resources.asks(node);
         self.left[words].iter_mut().zip(asks).for_each(|(left, &asks)| *left += asks);
+        self.changed(row);
     }
 
     /// Adds empty rows up to and including `row`.
     pub fn grow_to(&mut self, row: usize) {
         while self.rows <= row {
             self.left.extend_from_slice(&self.resources.capacities);
+            self.fitting.push(u64::MAX);
             self.rows += 1;
         }
     }

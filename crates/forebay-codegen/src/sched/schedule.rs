@@ -39,7 +39,7 @@ impl LinearOrder {
     #[must_use]
     pub fn of(schedule: &Schedule) -> Self {
         let mut ops: Vec<u32> = (0..schedule.times.len() as u32).collect();
-        ops.sort_by_key(|&op| {
+        ops.sort_by_cached_key(|&op| {
             let time = schedule.times[op as usize];
             (time % schedule.ii, std::cmp::Reverse(time / schedule.ii))
         });

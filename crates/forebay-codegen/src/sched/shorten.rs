@@ -66,6 +66,15 @@ struct Mover<'a> {
     weights: Vec<i64>,
     /// By node: whether a neighbour moved since the node was last examined.
     stale: Vec<bool>,
+    /// Kept to reuse its memory.
+    operands: Vec<Operand>,
+}
+
+/// A register that an op reads.
+struct Operand {
+    /// The last start of the other ops that read it.
+    others: i64,
+    weight: i64,
 }
 
 impl<'a> Mover<'a> {
@@ -89,6 +98,7 @@ impl<'a> Mover<'a> {
             made: body.ops.iter().map(|op| op.dest).collect(),
             weights: body.classes.iter().map(|&class| weight(class)).collect(),
             stale: vec![true; ddg.nodes()],
+            operands: Vec::new(),
         }
     }
 
@@ -138,25 +148,29 @@ impl<'a> Mover<'a> {
     /// `now` if that is as good. A cycle later its result lives a cycle
     /// shorter, and operands that no other op reads that late live a cycle
     /// longer.
-    fn best(&self, node: usize, now: i64) -> i64 {
+    fn best(&mut self, node: usize, now: i64) -> i64 {
         let gain = self.made[node]
             .filter(|&reg| !self.values.readers(reg).is_empty())
             .map_or(0, |reg| self.weights[reg.0 as usize]);
-        let last_of_others = |reg: Reg| {
+        self.operands.clear();
+        for reg in self.values.reads(node) {
             let others = self.values.readers(reg).iter().filter(|&&reader| reader as usize != node);
-            others.map(|&reader| self.times[reader as usize]).max().unwrap_or(i64::MIN)
-        };
-        let operands = || self.values.reads(node).map(|reg| (last_of_others(reg), reg));
+            let others = others.map(|&reader| self.times[reader as usize]).max();
+            let weight = self.weights[reg.0 as usize];
+            self.operands.push(Operand { others: others.unwrap_or(i64::MIN), weight });
+        }
+        let operands = || self.operands.iter();
         let loss = |time: i64| -> i64 {
-            let longer = operands().filter(|&(others, _)| others <= time);
-            longer.map(|(_, reg)| self.weights[reg.0 as usize]).sum()
+            let longer = operands().filter(|operand| operand.others <= time);
+            longer.map(|operand| operand.weight).sum()
         };
+        let stops = operands().map(|operand| operand.others);
         if loss(now) < gain {
             // Later, until losses exceed the gain.
-            let stops = operands().map(|(others, _)| others).filter(|&others| others > now);
+            let stops = stops.filter(|&others| others > now);
             stops.filter(|&time| loss(time) >= gain).min().unwrap_or(i64::MAX)
         } else if loss(now - 1) > gain {
-            let stops = operands().map(|(others, _)| others).filter(|&others| others < now);
+            let stops = stops.filter(|&others| others < now);
             stops.filter(|&time| loss(time) >= gain).min().unwrap_or(i64::MIN)
         } else {
             now

@@ -8,10 +8,10 @@
 //! 0. The complement of a node is a property of the [`Signal`] that refers to
 //! it and costs nothing: the table of the reading node absorbs it.
 
-use std::collections::HashMap;
 use std::ops::Not;
 
 use forebay_filter::cancel;
+use rustc_hash::FxHashMap;
 
 /// Truth tables of each variable. Bit `4a + 2b + c` is the value for inputs
 /// `a`, `b` and `c`, the order of `vpternlog`'s immediate.
@@ -94,14 +94,14 @@ pub struct Network {
     arity: Arity,
     inputs: u32,
     nodes: Vec<Node>,
-    known: HashMap<Node, u32>,
+    known: FxHashMap<Node, u32>,
 }
 
 impl Network {
     /// A network of `inputs` inputs and no node.
     #[must_use]
     pub fn new(inputs: u32, arity: Arity) -> Self {
-        Self { arity, inputs, nodes: Vec::new(), known: HashMap::new() }
+        Self { arity, inputs, nodes: Vec::new(), known: FxHashMap::default() }
     }
 
     /// The most inputs of a node.

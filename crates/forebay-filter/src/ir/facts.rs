@@ -238,7 +238,10 @@ impl Facts {
                 facts.narrow(subject, value, within)?;
             }
         }
-        facts.predicates.insert(subject.number(predicate), holds);
+        // Most are decided by the interval, which costs less to keep.
+        if facts.decide(subject, predicate) != Some(holds) {
+            facts.predicates.insert(subject.number(predicate), holds);
+        }
         Some(facts)
     }
 

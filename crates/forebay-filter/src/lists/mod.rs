@@ -39,7 +39,7 @@ mod token;
 
 use forebay_packet::LinkType;
 
-use crate::ir::build::build;
+use crate::ir::build::uncompacted;
 use crate::ir::lower::lower;
 use crate::ir::simplify::simplify;
 use crate::ir::{Function, Terminator};
@@ -143,7 +143,7 @@ pub fn compile(expression: &str, link: LinkType) -> Result<Program, CompileError
 /// The simplified function of a program.
 #[must_use]
 pub fn of_program(program: &Program) -> Function {
-    let mut function = build(program);
+    let mut function = uncompacted(program);
     simplify(&mut function);
     function
 }

@@ -6,7 +6,7 @@ use forebay_packet::LinkType;
 
 use super::group::shape;
 use super::parse::{Expression, Leaf};
-use crate::ir::build::build;
+use crate::ir::build::uncompacted;
 use crate::ir::simplify::simplify;
 use crate::ir::{Function, Terminator};
 use crate::libpcap::{CompileError, Libpcap, SNAP_LEN, with_libpcap};
@@ -102,7 +102,7 @@ const TRUE: &str = "greater 0";
 /// program does not have libpcap's form.
 fn prelude(leaf: &Leaf, libpcap: &Libpcap) -> Result<Option<Function>, CompileError> {
     let program = libpcap.compile_as_written(&format!("{TRUE} or {}", leaf.text()))?;
-    let mut function = build(&program);
+    let mut function = uncompacted(&program);
     simplify(&mut function);
     let is_verdict = |value| matches!(function.as_constant(value), Some(0 | SNAP_LEN));
     let are_verdicts = function.blocks.iter().all(|block| match block.end {

@@ -46,7 +46,9 @@ impl Case {
         let compiled = |&way: &Way| {
             let options = Options::new(way.backend, Some(way.isa)).unwrap();
             let filter = Filter::compile(&program, &options);
-            (way, filter.unwrap_or_else(|error| panic!("{name} by {way}: {error}")))
+            let filter = filter.unwrap_or_else(|error| panic!("{name} by {way}: {error}"));
+            filter.finish();
+            (way, filter)
         };
         let filters = ways.iter().map(compiled).collect();
         Self { name: name.to_owned(), program, filters }

@@ -5,5 +5,6 @@ mod support;
 
 mod blobs;
 mod calls;
+mod loops;
 mod planes;
 mod set;

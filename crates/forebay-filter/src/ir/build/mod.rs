@@ -34,15 +34,21 @@ use regions::{A, REGISTERS, Region, X, cell, operation, regions};
 /// Builds the function with the same result as `program` for every packet.
 #[must_use]
 pub fn build(program: &Program) -> Function {
+    compact(&uncompacted(program))
+}
+
+/// The same with unused values, and possibly unreachable blocks: for `simplify`, which
+/// removes them.
+pub(crate) fn uncompacted(program: &Program) -> Function {
     let regions = regions(program.instructions());
-    let mut builder = Builder::new(&regions);
+    let mut builder = Builder::new(&regions, program.instructions().len());
     for (number, region) in regions.iter().enumerate() {
         if region.reached {
             builder.region(number, program);
         }
     }
     let looped = regions.iter().any(|region| region.looped);
-    let mut function = compact(&builder.finish());
+    let mut function = builder.finish();
     while looped && let Some(pruned) = prune(&function) {
         function = compact(&pruned);
     }
@@ -91,8 +97,9 @@ struct Builder<'a> {
 struct Ended;
 
 impl<'a> Builder<'a> {
-    fn new(regions: &'a [Region]) -> Self {
-        let mut folder = Folder::default();
+    /// For a program of `length` instructions.
+    fn new(regions: &'a [Region], length: usize) -> Self {
+        let mut folder = Folder::with_capacity(length);
         let zero = folder.constant(0);
         let entry = |region: &Region| Entry {
             state: None,

@@ -126,7 +126,7 @@ impl Chain {
         divides: &[bool],
     ) -> Option<Self> {
         let first = Link::of(function, block, divides)?;
-        let mut places = FxHashMap::from_iter([(first.value, 0)]);
+        let mut places = FxHashMap::default();
         let mut chain = Self {
             blocks: vec![block],
             groups: vec![(first.value, first.constants)],
@@ -142,6 +142,9 @@ impl Chain {
             let Some(link) = Link::of(function, next, divides) else { break };
             if link.hit != chain.hit {
                 break;
+            }
+            if chain.blocks.len() == 1 {
+                places.insert(chain.groups[0].0, 0);
             }
             let place = *places.entry(link.value).or_insert(chain.groups.len());
             if place == chain.groups.len() {

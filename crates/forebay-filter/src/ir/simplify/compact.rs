@@ -24,6 +24,7 @@ pub(in crate::ir) fn compact(function: &Function) -> Function {
         known_sets: FxHashMap::default(),
     };
     copy.values();
+    copy.new.blocks.reserve(function.blocks.len());
     for (index, block) in function.blocks.iter().enumerate() {
         if reached[index] {
             let block = copy.block(block);
@@ -113,16 +114,24 @@ struct Copy<'a> {
 impl Copy<'_> {
     /// Numbers the needed values.
     fn values(&mut self) {
-        let needed = |id: &ValueId| self.needed.has(*id);
-        let ids = || (0..self.old.values().len() as u32).map(ValueId).filter(needed);
-        let constant = |id| Some((self.old.as_constant(id)?, id));
-        let mut constants: Vec<_> = ids().filter_map(constant).collect();
+        let old = self.old;
+        let mut constants = Vec::with_capacity(old.values().len());
+        for (id, &value) in (0..).map(ValueId).zip(old.values()) {
+            if let Value::Constant(constant) = value
+                && self.needed.has(id)
+            {
+                constants.push((constant, id));
+            }
+        }
         constants.sort_unstable();
-        let others = ids().filter(|id| self.old.as_constant(*id).is_none());
-        let order: Vec<_> = constants.into_iter().map(|(_, id)| id).chain(others).collect();
-        for id in order {
-            let value = self.value(self.old.get(id));
-            self.values[id.0 as usize] = self.new.value(value);
+        for (constant, id) in constants {
+            self.values[id.0 as usize] = self.new.constant(constant);
+        }
+        for (id, &value) in (0..).map(ValueId).zip(old.values()) {
+            if !matches!(value, Value::Constant(_)) && self.needed.has(id) {
+                let value = self.value(value);
+                self.values[id.0 as usize] = self.new.value(value);
+            }
         }
     }
 

@@ -28,7 +28,8 @@ pub(in crate::ir) struct Folder {
 impl Folder {
     /// A folder with capacity for `values` values.
     pub fn with_capacity(values: usize) -> Self {
-        Self { function: Function::with_capacity(values), ..Self::default() }
+        let (function, bounds) = (Function::with_capacity(values), Vec::with_capacity(values));
+        Self { function, bounds, ..Self::default() }
     }
 
     /// The bounds of a value of the function.

@@ -33,24 +33,32 @@ const SMALL: usize = 1000;
 /// Decides tests in `function`, which has no backward edges. May leave
 /// unreachable blocks. Returns whether anything changed.
 pub(super) fn decide(function: &mut Function) -> bool {
-    let old = function.clone();
+    let blocks = function.blocks.len();
     let mut pass = Pass {
-        function: &old,
-        private: private_parameters(&old),
-        subject: Subject::new(&old),
-        known: vec![None; old.blocks.len()],
-        steps_left: STEPS_PER_BLOCK * old.blocks.len(),
-        joined_left: JOINED_PER_BLOCK * old.blocks.len().max(SMALL),
+        function,
+        private: private_parameters(function),
+        subject: Subject::new(function),
+        known: vec![None; blocks],
+        steps_left: STEPS_PER_BLOCK * blocks,
+        joined_left: JOINED_PER_BLOCK * blocks.max(SMALL),
     };
     pass.known[0] = Some(Facts::none());
-    for index in 0..old.blocks.len() {
+    let mut changed = Vec::new();
+    for (index, block) in function.blocks.iter().enumerate() {
         cancel::check();
         // A block without facts is unreachable.
         if let Some(facts) = pass.known[index].take() {
-            function.blocks[index].end = pass.end(BlockId(index as u32), &facts);
+            let end = pass.end(BlockId(index as u32), facts);
+            if end != block.end {
+                changed.push((index, end));
+            }
         }
     }
-    function.blocks != old.blocks
+    let any = !changed.is_empty();
+    for (index, end) in changed {
+        function.blocks[index].end = end;
+    }
+    any
 }
 
 struct Pass<'a> {
@@ -64,7 +72,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn end(&mut self, block: BlockId, facts: &Facts) -> Terminator {
+    fn end(&mut self, block: BlockId, facts: Facts) -> Terminator {
         let function = self.function;
         match &function.block(block).end {
             Terminator::Return(value) => Terminator::Return(*value),
@@ -74,11 +82,11 @@ impl Pass<'_> {
                 match (assume(true), assume(false)) {
                     (Some(true_facts), Some(false_facts)) => Terminator::Test {
                         predicate: *predicate,
-                        then: self.edge(then, &true_facts),
-                        otherwise: self.edge(otherwise, &false_facts),
+                        then: self.edge(then, true_facts),
+                        otherwise: self.edge(otherwise, false_facts),
                     },
-                    (Some(facts), None) => Terminator::Jump(self.edge(then, &facts)),
-                    (None, Some(facts)) => Terminator::Jump(self.edge(otherwise, &facts)),
+                    (Some(facts), None) => Terminator::Jump(self.edge(then, facts)),
+                    (None, Some(facts)) => Terminator::Jump(self.edge(otherwise, facts)),
                     // No packet gets here.
                     (None, None) => Terminator::Jump(self.edge(otherwise, facts)),
                 }
@@ -87,9 +95,8 @@ impl Pass<'_> {
     }
 
     /// `edge` with `facts`, redirected past all tests that they decide.
-    fn edge(&mut self, edge: &Edge, facts: &Facts) -> Edge {
+    fn edge(&mut self, edge: &Edge, mut facts: Facts) -> Edge {
         let mut edge = edge.clone();
-        let mut facts = facts.clone();
         loop {
             let target = edge.target.0 as usize;
             let block = &self.function.blocks[target];

@@ -1,8 +1,8 @@
 //! Simplifications before code generation.
 //!
 //! Each pass takes time linear in the size of the function, or nearly so, if
-//! necessary by a bound on its work; all of them run in turn until nothing
-//! changes, for a bounded number of rounds.
+//! necessary by a bound on its work; they run in turn as long as one of them
+//! leaves something to another, for a bounded number of rounds.
 //!
 //! | pass | does |
 //! |---|---|
@@ -53,38 +53,58 @@ const LARGE_ROUNDS: usize = 2;
 /// Simplifies `function`, which must pass `verify`: its verdict stays the same
 /// for every packet, with any captured length.
 pub fn simplify(function: &mut Function) {
+    // Whether values or predicates may be new, and so not folded.
+    let mut is_new = true;
     for done in 0..ROUNDS {
         if done >= LARGE_ROUNDS && function.blocks.len() > LARGE {
             break;
         }
         cancel::check();
-        let simpler = round(function);
-        if simpler == *function {
+        if is_new {
+            *function = compact(&rebuild::fold(function));
+        }
+        // The passes after `tidy` leave nothing to each other but what `tidy` finds,
+        // and what is new.
+        let tidied = tidy(function);
+        if done > 0 && !tidied && !is_new {
             break;
         }
-        *function = simpler;
+        is_new = !function.has_backward_edges() && restructure(function);
+    }
+    if is_new {
+        *function = compact(&rebuild::fold(function));
     }
 }
 
-fn round(function: &Function) -> Function {
-    let mut simpler = rebuild::fold(function);
-    if thread::thread(&mut simpler) {
-        simpler = compact(&simpler);
+/// Removes blocks that only jump, and parameters with one value. Returns whether there were any.
+fn tidy(function: &mut Function) -> bool {
+    let mut any = false;
+    if thread::thread(function) {
+        *function = compact(function);
+        any = true;
     }
-    if let Some(pruned) = parameters::prune(&simpler) {
-        simpler = compact(&pruned);
+    if let Some(pruned) = parameters::prune(function) {
+        *function = compact(&pruned);
+        any = true;
     }
-    if thread::enter(&mut simpler) {
-        simpler = compact(&simpler);
+    if thread::enter(function) {
+        *function = compact(function);
+        any = true;
     }
-    if !simpler.has_backward_edges() {
-        if known::decide(&mut simpler) {
-            simpler = compact(&simpler);
-        }
-        if chains::gather(&mut simpler) | merge::merge(&mut simpler) {
-            simpler = compact(&simpler);
-        }
-        specialise::specialise(&mut simpler);
+    any
+}
+
+/// Decides and merges tests of a function without backward edges. Returns whether there are
+/// new values or predicates.
+fn restructure(function: &mut Function) -> bool {
+    if known::decide(function) | merge::merge(function) {
+        *function = compact(function);
     }
-    compact(&simpler)
+    let values = function.values().len();
+    let gathered = chains::gather(function);
+    // It adds values even if it replaces nothing.
+    if gathered || function.values().len() > values {
+        *function = compact(function);
+    }
+    specialise::specialise(function) || gathered
 }

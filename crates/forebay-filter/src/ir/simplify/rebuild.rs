@@ -31,6 +31,7 @@ pub(in crate::ir) fn rebuild(function: &Function, replacement: &[ValueId]) -> Fu
         }
     }
     copy.folder.function.sets.clone_from(&function.sets);
+    copy.folder.function.blocks.reserve(function.blocks.len());
     for block in &function.blocks {
         cancel::check();
         let mut parameters = Vec::with_capacity(block.parameters.len());

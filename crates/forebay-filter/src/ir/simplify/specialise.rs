@@ -27,13 +27,13 @@ const COPIES: usize = 6;
 const EXPRESSION: usize = 256;
 
 /// Copies pieces of `function`, which has no backward edges. May leave
-/// unreachable blocks.
-pub(super) fn specialise(function: &mut Function) {
+/// unreachable blocks. Returns whether there were any.
+pub(super) fn specialise(function: &mut Function) -> bool {
     let has_parameters = |block: &Block| !block.parameters.is_empty();
     if !function.blocks.iter().any(has_parameters) {
-        return;
+        return false;
     }
-    let Some(users) = users(function) else { return };
+    let Some(users) = users(function) else { return false };
     let mut pass = Pass {
         before: before(function),
         users,
@@ -47,7 +47,7 @@ pub(super) fn specialise(function: &mut Function) {
             pass.specialise(index);
         }
     }
-    pass.finish();
+    pass.finish()
 }
 
 /// By block: its predecessors, one for each edge.
@@ -238,17 +238,18 @@ impl Pass<'_> {
     }
 
     /// Moves the copies to the places of their originals.
-    fn finish(self) {
+    /// Returns whether there are any.
+    fn finish(self) -> bool {
         let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
         order.sort_by_key(|&block| self.places[block as usize]);
         let mut numbers = vec![BlockId(0); order.len()];
         for (new, &old) in order.iter().enumerate() {
             numbers[old as usize] = BlockId(new as u32);
         }
-        if order.is_sorted() {
-            return;
+        if !order.is_sorted() {
+            *self.function = reordered(self.function, &order, &numbers);
         }
-        *self.function = reordered(self.function, &order, &numbers);
+        self.touched.len() < order.len()
     }
 }
 

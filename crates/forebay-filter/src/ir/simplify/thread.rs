@@ -6,7 +6,7 @@
 //! elsewhere.
 
 use super::private::{self, private_parameters};
-use crate::ir::{BlockId, Edge, Function, Terminator};
+use crate::ir::{Block, BlockId, Edge, Function, Terminator};
 
 /// Redirects edges of `function` past blocks that only jump. Those blocks stay,
 /// unreachable. Returns whether there were any.
@@ -15,6 +15,10 @@ use crate::ir::{BlockId, Edge, Function, Terminator};
 /// edge is then redirected past one block or two, however long the chain of
 /// jumps was.
 pub(super) fn thread(function: &mut Function) -> bool {
+    let jumps = |block: &Block| matches!(block.end, Terminator::Jump(_));
+    if !function.blocks.iter().any(jumps) {
+        return false;
+    }
     let private = private_parameters(function);
     let forward = lead(function, &private, |from, edge| edge.target > from);
     let all = lead(function, &private, |_, _| true);
