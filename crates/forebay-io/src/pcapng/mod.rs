@@ -8,4 +8,4 @@ mod write;
 
 pub(crate) use blocks::{INTERFACE, PACKET};
 pub(crate) use read::Parser;
-pub(crate) use write::{InterfaceDoesNotFit, interface_block, packet_block, section_header};
+pub(crate) use write::{interface_block, packet_block, section_header};

@@ -1,5 +1,5 @@
-//! Writes pcapng: one little-endian section, an Interface Description Block
-//! for each interface, Enhanced Packet Blocks with the ticks as they are.
+//! Writes pcapng: one little-endian section, an Interface Description Block for each interface
+//! before its first packet, Enhanced Packet Blocks with the ticks as they are.
 
 use forebay_packet::{Clock, Interface, Resolution};
 
@@ -18,6 +18,21 @@ pub(crate) enum InterfaceDoesNotFit {
     Link,
     /// Exponents of resolutions have 7 bits.
     Resolution,
+}
+
+impl InterfaceDoesNotFit {
+    /// What of an interface does not fit.
+    pub(crate) fn text(self, interface: &Interface) -> String {
+        match self {
+            Self::Link => {
+                format!("link type {}, in the pcapng format: at most 65535", interface.link.0)
+            }
+            Self::Resolution => format!(
+                "a clock of {:?}, in the pcapng format: exponents up to 127",
+                interface.clock.resolution
+            ),
+        }
+    }
 }
 
 /// The block that opens a section of unknown length.

@@ -5,6 +5,9 @@
 //! to pcapng when they no longer do: the part written so far is read back and rewritten.
 //! The conversion is invisible, because the file gets its name only when it is finished.
 //!
+//! In pcapng, interfaces keep their order. Each is described before its first packet or that of a
+//! later one, and those without packets at the end.
+//!
 //! If the packets of a batch are pcap records in memory ([`Layout::PcapRecords`]),
 //! consecutive ones are written with one copy, or without a copy if they are long. That
 //! preserves the stored time stamps exactly, even those whose fraction is a second or more.
@@ -27,7 +30,7 @@ use forebay_packet::{Batch, Interface, Layout, LiveMask};
 use crate::error::Error;
 use crate::format::Format;
 use crate::pcap::{self, RECORD_HEADER};
-use crate::pcapng::{self, InterfaceDoesNotFit};
+use crate::pcapng;
 use crate::read_options::ReadOptions;
 use crate::reader::Reader;
 use crate::whole_file::{Placement, WholeFile};
@@ -119,6 +122,8 @@ pub struct Writer {
     /// Whether pcap may be converted to pcapng.
     may_turn: bool,
     interfaces: Arc<Vec<Interface>>,
+    /// With pcapng, the block that describes each interface.
+    descriptions: Vec<Vec<u8>>,
     options: WriteOptions,
 }
 
@@ -149,6 +154,7 @@ impl Writer {
             format,
             may_turn,
             interfaces: Arc::default(),
+            descriptions: Vec::new(),
             options: options.clone(),
         };
         writer.start(interfaces)?;
@@ -264,28 +270,27 @@ impl Writer {
     /// If the file cannot be written, or another cannot be created beside it.
     pub fn prepare(&mut self) -> Result<(), Error> {
         let path = self.path();
-        self.sink.prepare(&path).map_err(|source| self.write_failed(source))
+        let prepared = self.describe(self.descriptions.len());
+        let prepared = prepared.and_then(|()| self.sink.prepare(&path));
+        prepared.map_err(|source| self.write_failed(source))
     }
 
     /// Completes the capture under its name.
     ///
     /// # Errors
     /// If the file cannot be written or named.
-    pub fn finish(self) -> Result<Summary, Error> {
-        let (path, format, file_len) = (self.path(), self.format, self.sink.len());
+    pub fn finish(mut self) -> Result<Summary, Error> {
+        let (path, format) = (self.path(), self.format);
         let failed = |source| Error::Write { file: shown(&path), source };
+        self.describe(self.descriptions.len()).map_err(failed)?;
+        let file_len = self.sink.len();
         let Tally { packets, bytes } = self.sink.finish(&path).map_err(failed)?.tally;
         Ok(Summary { packets, bytes, file_len, path, format })
     }
 
-    /// The error of a failed write. Buffers again what the file needs to be continued: its
-    /// header, and interfaces that were buffered.
+    /// The error of a failed write. Buffers the header again if the file has none.
     fn write_failed(&mut self, source: io::Error) -> Error {
         let error = Error::Write { file: shown(&self.path()), source };
-        if self.format == Format::Pcapng {
-            let described = self.sink.written().interfaces.min(self.interfaces.len());
-            self.interfaces = Arc::new(self.interfaces[..described].to_vec());
-        }
         if self.sink.len() == 0 {
             let interfaces = Arc::clone(&self.interfaces);
             // These fitted before.
@@ -316,7 +321,10 @@ impl Writer {
         }
         self.sink.buffer().extend_from_slice(&pcapng::section_header());
         self.interfaces = Arc::default();
-        self.adopt(interfaces)
+        self.descriptions.clear();
+        self.adopt(interfaces)?;
+        // Readers expect an interface in any file.
+        self.describe(1).map_err(|source| self.write_failed(source))
     }
 
     /// Applies the interfaces of a batch: the known ones, and possibly more.
@@ -339,12 +347,27 @@ impl Writer {
         if self.format == Format::Pcapng {
             for interface in &interfaces[known..] {
                 let block = pcapng::interface_block(interface, self.options.snap_len)
-                    .map_err(|misfit| self.does_not_fit(misfit_text(interface, misfit)))?;
-                let put = self.sink.put(&block, Content::INTERFACE);
-                put.map_err(|source| self.write_failed(source))?;
+                    .map_err(|misfit| self.does_not_fit(misfit.text(interface)))?;
+                self.descriptions.push(block);
             }
         }
         self.interfaces = Arc::clone(interfaces);
+        Ok(())
+    }
+
+    /// Interfaces that the file or the buffer describes.
+    fn described(&self) -> usize {
+        self.sink.written().interfaces + self.sink.pending().interfaces
+    }
+
+    /// Writes the descriptions of the first `count` interfaces that are not there yet.
+    ///
+    /// Only the first one is written before it has packets: libpcap reads up to the description of
+    /// an interface whose link type is another than the first one's.
+    fn describe(&mut self, count: usize) -> io::Result<()> {
+        for block in self.descriptions.iter().take(count).skip(self.described()) {
+            self.sink.put(block, Content::INTERFACE)?;
+        }
         Ok(())
     }
 
@@ -456,10 +479,13 @@ impl Writer {
     ) -> io::Result<()> {
         let live = batch.live();
         for i in which.iter().filter(|&i| live.contains(i)) {
-            let cap_len = self.cut(batch.cap_len(i));
+            let (cap_len, interface) = (self.cut(batch.cap_len(i)), batch.interface_id(i));
+            if usize::from(interface) >= self.described() {
+                self.describe(usize::from(interface) + 1)?;
+            }
             pcapng::packet_block(
                 self.sink.buffer(),
-                (batch.interface_id(i), batch.ticks(i)),
+                (interface, batch.ticks(i)),
                 (&batch.packet(i)[..cap_len as usize], batch.wire_len(i)),
                 if marked.contains(i) { MARK } else { "" },
             );
@@ -471,16 +497,4 @@ impl Writer {
 
 fn shown(path: &Path) -> String {
     if path.as_os_str() == "-" { "standard output".to_owned() } else { path.display().to_string() }
-}
-
-fn misfit_text(interface: &Interface, misfit: InterfaceDoesNotFit) -> String {
-    match misfit {
-        InterfaceDoesNotFit::Link => {
-            format!("link type {}, in the pcapng format: at most 65535", interface.link.0)
-        }
-        InterfaceDoesNotFit::Resolution => format!(
-            "a clock of {:?}, in the pcapng format: exponents up to 127",
-            interface.clock.resolution
-        ),
-    }
 }

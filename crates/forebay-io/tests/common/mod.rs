@@ -68,18 +68,17 @@ pub fn reader(bytes: &[u8], options: &ReadOptions) -> Result<Reader, Error> {
 /// All packets, the last interfaces, and the error that ended them.
 pub fn drain(mut reader: Reader) -> (Vec<Packet>, Arc<Vec<Interface>>, Option<Error>) {
     let mut packets = Vec::new();
-    let mut interfaces = Arc::clone(reader.interfaces());
     loop {
         match reader.receive() {
             Ok(Some(batch)) => {
                 assert!(!batch.is_empty());
-                interfaces = Arc::clone(batch.interfaces());
+                assert!(reader.interfaces().starts_with(batch.interfaces()));
                 packets.extend(packets_of(&batch));
             }
-            Ok(None) => return (packets, interfaces, None),
+            Ok(None) => return (packets, Arc::clone(reader.interfaces()), None),
             Err(error) => {
                 assert!(reader.receive().unwrap().is_none(), "nothing follows an error");
-                return (packets, interfaces, Some(error));
+                return (packets, Arc::clone(reader.interfaces()), Some(error));
             }
         }
     }

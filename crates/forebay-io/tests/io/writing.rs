@@ -3,9 +3,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
-use crate::common::{Packet, batch_of, blocks, drain, packets_of, read_all, reader, small_pcap};
+use crate::common::{
+    Packet, batch_of, blocks, drain, interface, packet, packets_of, read_all, reader, section,
+    small_pcap,
+};
 use forebay_io::{
     Error, Format, OutputName, Placement, ReadOptions, Reader, WriteOptions, Writer, fits_pcap,
 };
@@ -467,4 +471,63 @@ fn places_that_take_no_files_are_named() {
         }
     }
     assert_eq!(names_in(folder.path()), ["file"]);
+}
+
+/// The packets that tcpdump reads of a capture before its end or an error.
+fn tcpdump_reads(bytes: &[u8], folder: &Path) -> Vec<String> {
+    let path = folder.join("read.pcapng");
+    fs::write(&path, bytes).unwrap();
+    let output = Command::new("tcpdump").args(["-ttnnxr"]).arg(path).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn readers_that_refuse_another_link_type_read_as_much_as_of_the_input() {
+    let has_tcpdump = Command::new("tcpdump").arg("--version").output().is_ok();
+    let folder = tempfile::tempdir().unwrap();
+    let numbered = |id: u32, n: u8| packet(id, n.into(), &[n; 60], 60, false);
+    let [ethernet, raw] = [1, 101].map(|link| interface(link, 0, &[], false));
+    let named = interface(1, 0, &[(2, b"third")], false);
+    // Described when it is needed, at the start, and never needed; packets of the first link type
+    // that come behind and before.
+    let late = [
+        &section(false)[..],
+        &ethernet,
+        &numbered(0, 1),
+        &named,
+        &numbered(1, 2),
+        &numbered(0, 3),
+        &raw,
+        &numbered(2, 4),
+        &numbered(0, 5),
+    ];
+    let early = [&section(false)[..], &ethernet, &raw, &numbered(0, 1), &numbered(1, 2)];
+    let unused = [&section(false)[..], &ethernet, &numbered(0, 1), &raw, &numbered(0, 2)];
+    let other_first = [&section(false)[..], &raw, &named, &numbered(1, 1)];
+    let cases = [(&late[..], 3), (&early, 1), (&unused, 2), (&other_first, 0)];
+    for (input, expected) in cases {
+        let input = input.concat();
+        let (packets, interfaces, _) = drain(reader(&input, &ReadOptions::default()).unwrap());
+        let path = folder.path().join("out.pcapng");
+        let mut copied = reader(&input, &ReadOptions::default()).unwrap();
+        let mut writer = start(&path, Format::Pcapng, copied.interfaces());
+        while let Some(batch) = copied.receive().unwrap() {
+            writer.write(&batch, &batch.live()).unwrap();
+        }
+        writer.prepare().unwrap();
+        writer.finish().unwrap();
+        let written = fs::read(&path).unwrap();
+        let same = drain(reader(&written, &ReadOptions::default()).unwrap());
+        assert_eq!((same.0, same.1), (packets, interfaces), "nothing is missing");
+        if has_tcpdump {
+            let [of_input, of_output] =
+                [&input, &written].map(|bytes| tcpdump_reads(bytes, folder.path()));
+            assert!(of_output.starts_with(&of_input), "{of_output:?} {of_input:?}");
+            let packets = of_output.iter().filter(|line| !line.starts_with('\t')).count();
+            assert_eq!(packets, expected, "{of_output:?}");
+        }
+    }
+    if !has_tcpdump {
+        eprintln!("skipped: tcpdump is not installed");
+    }
 }
