@@ -521,6 +521,76 @@ fn what_waits_makes_room_for_what_comes_when_a_sensor_is_up() {
 }
 
 #[test]
+fn the_memory_of_a_flow_limits_what_waits_only_while_no_sensor_is_up() {
+    let big = vec![b'x'; 1_400];
+    let long = connection(&[&[EVIL][..], &[&big[..]; 20]].concat(), b"")[..24].to_vec();
+    let other: Vec<_> = (0..512).map(|n| udp_packet(1, 2, (n, 53), EVIL)).collect();
+    let mut behind = Behind::new(GatewayOptions { flow_memory: 10_000, ..hold() });
+    behind.set_sensor(false);
+    assert!(behind.push(&other, 256).is_empty());
+    assert!(behind.push(&long[..8], 4).is_empty());
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (512 + 8, 0));
+    // Others wait before it, and more comes of it than it may have.
+    behind.set_sensor(true);
+    let mut out = behind.push(&long[8..], 16);
+    assert!(out.len() < 64 && behind.held() > 480, "{}", out.len());
+    out.extend(behind.tick(1));
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+    assert_eq!(out, [other, long].concat());
+}
+
+#[test]
+fn what_waits_for_a_sensor_and_for_a_verdict_is_in_the_memory_of_one_flow() {
+    let big = vec![b'x'; 1_400];
+    let clean = connection(&[&big[..]; 12], b"")[..15].to_vec();
+    let options = GatewayOptions { mode: GatewayMode::Prefix, prefix: 4_000, ..hold() };
+    // The handshake and the first three segments wait for a sensor, in 6 KiB, and nine for a verdict,
+    // in 13.5 KiB. Either has room alone; together they are too long, so that the flow passes.
+    for (flow_memory, passed, reasons, dropped) in
+        [(20 << 10, 6, [6, 0], 0), (16 << 10, 12, [6, 6], 3)]
+    {
+        let mut behind = Behind::new(GatewayOptions { flow_memory, ..options });
+        behind.set_sensor(false);
+        assert!(behind.push(&clean, 4).is_empty());
+        let held = clean.len() as u64 - dropped;
+        assert_eq!((behind.held(), behind.dropped("no_sensor")), (held, dropped));
+        behind.set_sensor(true);
+        assert_eq!(behind.tick(1), clean[..passed]);
+        let remarks = behind.chain.remarks();
+        let passed = ["gateway_passed_prefix", "gateway_passed_flow_memory"];
+        assert_eq!(passed.map(|name| remarks.get(name)), reasons);
+    }
+}
+
+#[test]
+fn a_tick_drops_a_bounded_number_of_packets_that_waited_for_too_long() {
+    let evil: Vec<_> = (0..9_000).map(|n| udp_packet(1, 2, (n, 53), EVIL)).collect();
+    let mut behind = Behind::new(GatewayOptions { wait: 20 * SECOND, ..hold() });
+    behind.set_sensor(false);
+    assert!(behind.push(&evil, 256).is_empty());
+    for (seconds, dropped) in [(19, 0), (21, 8_192), (21, 9_000)] {
+        assert!(behind.tick(seconds).is_empty());
+        assert_eq!((behind.dropped("no_sensor"), behind.held()), (dropped, 9_000 - dropped));
+    }
+}
+
+#[test]
+fn how_late_a_packet_is_counts_time_without_packets() {
+    let replayed = |seconds| {
+        let mut behind = Behind::new(GatewayOptions { wait: 600 * SECOND, ..hold() });
+        behind.set_sensor(false);
+        assert!(behind.push(&[udp_packet(1, 2, (1, 53), EVIL)], 1).is_empty());
+        assert!(behind.tick(seconds - 1).is_empty());
+        behind.set_sensor(true);
+        assert_eq!(behind.tick(seconds).len(), 1);
+        let remarks = behind.chain.remarks();
+        ["within_1s", "within_1m", "later"]
+            .map(|slot| remarks.get(&format!("gateway_replayed_{slot}")))
+    };
+    assert_eq!([1, 60, 61].map(replayed), [[1, 0, 0], [0, 1, 0], [0, 0, 1]]);
+}
+
+#[test]
 fn what_waits_for_a_sensor_at_the_end_is_dropped_and_goes_on_if_it_need_not_wait() {
     let hit = connection(&[EVIL], b"here");
     let open = of_flow(7, connection(&[b"please"], b"here")[..5].to_vec());

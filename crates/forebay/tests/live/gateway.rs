@@ -99,6 +99,11 @@ fn numbered(n: u64) -> Vec<u8> {
     frame
 }
 
+/// The number of a datagram of [`numbered`].
+fn number_of(frame: &[u8]) -> u64 {
+    u16::from_be_bytes([frame[18], frame[19]]).into()
+}
+
 /// Numbers of datagrams that have literals, among these.
 fn with_literals(numbers: std::ops::Range<u64>) -> Vec<u64> {
     numbers.filter(|n| (2001 + n).is_multiple_of(10)).collect()
@@ -135,9 +140,8 @@ fn what_passes_while_the_sensors_device_is_down_arrives_in_order_when_it_is_up()
                 take(&mut sensor, &mut got);
                 got.len() >= expected
             });
-            let number_of = |frame: &Vec<u8>| u64::from(u16::from_be_bytes([frame[18], frame[19]]));
             let expected = by_flow(with_literals(0..last).into_iter());
-            assert_eq!(by_flow(got.iter().map(number_of)), expected);
+            assert_eq!(by_flow(got.iter().map(|frame| number_of(frame))), expected);
         };
         send(0..400);
         wait_for_packets(400);
@@ -181,6 +185,8 @@ fn a_sensor_that_comes_and_goes_loses_nothing_that_can_wait() {
         };
         let socket = folder.path().join("control");
         let broker = broker(&configure("hold"), &socket);
+        let mut reader = PacketRx::open("s", &RxOptions::default()).unwrap();
+        let mut got = Vec::new();
         let group = || row(&ask(&socket, &["ledger"]).unwrap(), "group ids").clone();
         let sensor = |word: &str| assert!(ask(&socket, &["sensor", "ids", word]).is_some());
         let stop = AtomicBool::new(false);
@@ -193,6 +199,7 @@ fn a_sensor_that_comes_and_goes_loses_nothing_that_can_wait() {
                 for word in ["down", "up"] {
                     sensor(word);
                     std::thread::sleep(Duration::from_millis(60));
+                    take(&mut reader, &mut got);
                 }
             }
         });
@@ -205,6 +212,12 @@ fn a_sensor_that_comes_and_goes_loses_nothing_that_can_wait() {
         let lost = number(&said["drops"], "no_sensor");
         assert!(lost <= 20, "{said}");
         assert_eq!(number(&said, "out") + number(&said["drops"], "withheld") + lost, 4000);
+        wait_for("the packets at the sensor", || {
+            take(&mut reader, &mut got);
+            got.len() as u64 == number(&said, "out")
+        });
+        let flows = by_flow(got.iter().map(|frame| number_of(frame)));
+        assert!(flows.values().all(|flow| flow.is_sorted_by(|a, b| a < b)), "{flows:?}");
 
         // Another `no_sensor` lets what waits go on.
         sensor("down");
