@@ -613,14 +613,39 @@ fn what_waits_for_a_sensor_at_the_end_is_dropped_and_goes_on_if_it_need_not_wait
     behind.push(&hit, 4);
     reload(&mut behind.chain, &Settings::new().with(WaitForSensor(None)));
     assert_eq!(behind.tick(1), hit);
+}
 
-    // Another memory: what waits cannot.
-    let mut behind = Behind::new(hold());
+#[test]
+fn another_memory_or_mode_loses_nothing_that_waits_for_a_sensor() {
+    let big = vec![b'x'; 1_400];
+    let flow = |number| {
+        of_flow(number, connection(&[&[EVIL][..], &[&big[..]; 30]].concat(), b"")[..34].to_vec())
+    };
+    let of_memory = |memory| GatewayOptions { memory, flow_memory: 1 << 20, ..hold() };
+    let set = |behind: &mut Behind, options: GatewayOptions| {
+        reload(&mut behind.chain, &Settings::new().with(options));
+    };
+    let waiting: Vec<_> = (0..20).flat_map(flow).collect();
+    let mut behind = Behind::new(of_memory(1 << 20));
     behind.set_sensor(false);
-    behind.push(&all, 4);
-    reload(&mut behind.chain, &Settings::new().with(GatewayOptions { memory: 1 << 20, ..hold() }));
+    // More is in force at once.
+    let (first, rest) = waiting.split_at(34 * 18);
+    behind.push(first, 16);
+    assert_eq!(behind.dropped("no_sensor"), 0);
+    set(&mut behind, of_memory(2 << 20));
+    behind.push(rest, 16);
+    // Less, and another mode, when a sensor is up.
+    set(&mut behind, GatewayOptions { mode: GatewayMode::Prefix, ..of_memory(1 << 20) });
     assert!(behind.tick(1).is_empty());
-    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, all.len() as u64));
+    let last: Vec<_> = (20..30).flat_map(flow).collect();
+    assert!(behind.push(&last, 16).is_empty());
+    assert_eq!(behind.dropped("no_sensor"), 0);
+    behind.set_sensor(true);
+    assert_eq!(behind.tick(2), [waiting, last].concat());
+    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+    // Then it is.
+    let clean = of_flow(40, connection(&[b"please"], b"here"));
+    assert_eq!(behind.push(&clean, 16), clean);
 }
 
 /// The model found this in a longer run: a connection that was reset waits to be dropped, the scanner

@@ -63,7 +63,8 @@ impl Backlog {
 
     /// Adds an entry, of which there are at most so many. Gives it back if the system has no memory.
     fn push(&mut self, entry: Entry, most: usize) -> Result<(), Entry> {
-        if self.0.capacity() == 0 && self.0.try_reserve_exact(most).is_err() {
+        let len = self.0.len();
+        if len == self.0.capacity() && self.0.try_reserve_exact(most.max(len + 1) - len).is_err() {
             return Err(entry);
         }
         self.0.push_back(entry);

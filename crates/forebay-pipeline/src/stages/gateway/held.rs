@@ -122,6 +122,24 @@ impl HeldPackets {
         (2 * bytes + bytes / BLOCK * size_of::<u32>()) as u64
     }
 
+    /// Has memory of at most `bytes`, which are more, from now on. Returns false, and changes nothing, if
+    /// the system has no memory.
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        let most_blocks = Self::most_blocks(bytes) as u32;
+        let is_there = self.memory.capacity() == 0 || self.reserve(most_blocks);
+        if is_there {
+            self.most_blocks = most_blocks;
+        }
+        is_there
+    }
+
+    /// Takes the memory for so many blocks.
+    fn reserve(&mut self, blocks: u32) -> bool {
+        let more = blocks as usize - self.next.len();
+        self.memory.try_reserve_exact(more * BLOCK).is_ok()
+            && self.next.try_reserve_exact(more).is_ok()
+    }
+
     /// Whether a packet of so many bytes has room at the end of a chain.
     pub(super) fn has_room(&self, chain: &Chain, cap_len: usize) -> bool {
         let unused = self.most_blocks - self.next.len() as u32;
@@ -131,14 +149,9 @@ impl HeldPackets {
     /// Takes a packet, for which there is room, at the end of a chain. Returns false, and takes
     /// nothing, if the system has no memory.
     pub(super) fn push(&mut self, chain: &mut Chain, packet: HeldPacket, bytes: &[u8]) -> bool {
-        if self.memory.capacity() == 0 {
-            let blocks = self.most_blocks as usize;
-            if self.memory.try_reserve_exact(blocks * BLOCK).is_err()
-                || self.next.try_reserve_exact(blocks).is_err()
-            {
-                self.memory = Vec::new();
-                return false;
-            }
+        if self.memory.capacity() == 0 && !self.reserve(self.most_blocks) {
+            self.memory = Vec::new();
+            return false;
         }
         self.append(chain, &packet.to_bytes());
         self.append(chain, bytes);
@@ -285,6 +298,23 @@ mod tests {
             assert_eq!(held.free_blocks as usize, held.next.len());
         }
         assert!(held.next.len() <= 200);
+    }
+
+    #[test]
+    fn packets_stay_where_they_are_when_memory_grows() {
+        let mut held = HeldPackets::new(4 * BLOCK);
+        let mut chain = Chain::default();
+        let mut expected = Vec::new();
+        for blocks in [4, 8, 100] {
+            assert!(held.grow(blocks * BLOCK));
+            while held.has_room(&chain, 700) {
+                let (packet, bytes) = packet(expected.len(), 700);
+                assert!(held.push(&mut chain, packet, &bytes));
+                expected.push((packet, bytes));
+            }
+            assert!((blocks - 1..=blocks).contains(&(chain.blocks as usize)), "{chain:?}");
+        }
+        assert_eq!(all(&held, &chain), expected);
     }
 
     #[test]

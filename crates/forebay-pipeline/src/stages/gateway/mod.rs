@@ -307,15 +307,25 @@ impl Gateway {
         out.dropped(WITHHELD, self.counts.withheld.packets - before);
     }
 
-    /// Takes new options over.
+    /// Takes new options over. While no sensor is up, neither another mode nor less memory: all that
+    /// waits would have to be dropped.
     fn renew(&mut self, way: &mut Way<'_>) {
-        let Some(next) = self.next.take() else { return };
-        if (next.mode, next.memory) != (self.options.mode, self.options.memory) {
+        let Some(mut next) = self.next.take() else { return };
+        let (mode, memory) = (self.options.mode, self.options.memory);
+        let is_same = (next.mode, next.memory) == (mode, memory);
+        let grows = next.mode == mode && next.memory > memory;
+        if is_same || grows && self.held.grow(next.memory) {
+            self.options = next;
+        } else if self.no_sensor {
+            self.next = Some(next);
+            (next.mode, next.memory) = (mode, memory);
+            self.options = next;
+        } else {
             self.end_all(PassReason::STOP, way);
             self.empty_backlog(way.out);
             self.held = HeldPackets::new(next.memory);
+            self.options = next;
         }
-        self.options = next;
     }
 
     /// Begins a batch: time passes, and if the scanner has another table, flows of the old one end.
