@@ -132,6 +132,9 @@ impl ScannedFlows {
                 until_idle: true,
                 // No new flow waits until a huge page is cleared.
                 huge_pages: false,
+                // By silence alone. Without the verdict of a suspect flow, datagrams of it may be withheld,
+                // and a SYN that its receiver ignores makes a connection clean; a clean flow that is
+                // forgotten only passes.
                 ..RecordOptions::new(options.flows, OnFull::Evict)
             }),
             // All at once, so that no flow waits while others are moved.
