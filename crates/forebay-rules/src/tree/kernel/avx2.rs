@@ -25,12 +25,16 @@ pub(super) unsafe fn classify<const Q: usize, K: TreeKey>(
 struct Avx2;
 
 impl Level for Avx2 {
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn extract(word: u64, mask: u64) -> u64 {
         _pext_u64(word, mask)
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64 {
@@ -43,6 +47,8 @@ impl Level for Avx2 {
         !set
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn compare<const Q: usize, K: TreeKey>(
@@ -54,6 +60,8 @@ impl Level for Avx2 {
         half(block, 0, key, ports, failed) | half(block, 1, key, ports, failed) << 4
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn first_common(chunks: [&Chunk; FIELDS + 1]) -> usize {

@@ -25,12 +25,16 @@ pub(super) unsafe fn classify<const Q: usize, K: TreeKey>(
 struct Avx512;
 
 impl Level for Avx512 {
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn extract(word: u64, mask: u64) -> u64 {
         _pext_u64(word, mask)
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64 {
@@ -43,6 +47,8 @@ impl Level for Avx512 {
         !set
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn compare<const Q: usize, K: TreeKey>(
@@ -72,6 +78,8 @@ impl Level for Avx512 {
         }
     }
 
+    /// # Safety
+    /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn first_common(chunks: [&Chunk; FIELDS + 1]) -> usize {
