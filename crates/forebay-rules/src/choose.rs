@@ -201,7 +201,7 @@ pub(crate) fn scan(list: &RuleList, isa: Isa, most_cycles: f64) -> Option<Chosen
 
 /// As [`scan`], for a list that is not short, if it is expected to be faster than its trees.
 pub(crate) fn scan_beside(list: &RuleList, isa: Isa, trees: Estimate) -> Option<Chosen> {
-    let (rules, cycles) = (list.rules.len(), trees.mean_cycles(isa));
+    let (rules, cycles) = (list.rules.len(), trees.mean_cycles());
     let atoms = || list.rules.iter().map(|rule| Extent::of(rule).atoms);
     let may_be_faster = (MOST_LINEAR + 1..=MAY_BE_LINEAR).contains(&rules)
         && LEAST_OF_RULE * (rules as f64) < cycles

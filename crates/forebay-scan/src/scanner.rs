@@ -8,7 +8,7 @@ use forebay_packet::Vectors;
 use crate::literal::LiteralSet;
 use crate::matches::Matches;
 use crate::oracle::Oracle;
-use crate::simd::{Job, Places, Simd, Text, TrafficModel, Work};
+use crate::simd::{self, Job, Places, Simd, Text, TrafficModel, Work};
 use crate::stream::{ALL, StreamPart, StreamState};
 
 /// How literals are found.
@@ -101,8 +101,8 @@ impl Scratch {
 }
 
 impl Stamps {
-    fn new(count: usize) -> Self {
-        Self { last: vec![0; count], next: 1, slots: Vec::new() }
+    fn new(count: usize, slots: usize) -> Self {
+        Self { last: vec![0; count], next: 1, slots: vec![0; slots] }
     }
 
     /// The first of as many successive stamps, which no literal has.
@@ -120,7 +120,7 @@ impl Stamps {
         first
     }
 
-    /// The stamps of so many slots.
+    /// The stamps of so many slots, also where there were fewer for another scanner.
     #[inline]
     pub(crate) fn slots(&mut self, count: usize) -> &mut [u32] {
         if self.slots.len() < count {
@@ -218,7 +218,17 @@ impl Scanner {
     /// Memory for a thread that scans.
     #[must_use]
     pub fn scratch(&self) -> Scratch {
-        Scratch { stamps: Stamps::new(self.literals), work: Work::new() }
+        let slots = match &self.compiled {
+            Compiled::Simd(simd) => simd.slots(),
+            Compiled::Oracle(_) => 0,
+        };
+        Scratch { stamps: Stamps::new(self.literals, slots), work: Work::new() }
+    }
+
+    /// The most bytes of a [`Scratch`] that grow with the literals.
+    #[must_use]
+    pub fn scratch_bytes(literals: usize) -> usize {
+        (literals + simd::most_slots(literals)) * size_of::<u32>()
     }
 
     /// The number of literals.
@@ -347,12 +357,35 @@ mod tests {
 
     #[test]
     fn stamps_start_again_when_they_end() {
-        let mut stamps = Stamps::new(2);
+        let mut stamps = Stamps::new(2, 1);
         stamps.next = u32::MAX - 3;
         let first = stamps.take(2);
         assert!(stamps.renew(1, first) && !stamps.renew(1, first));
+        // That of a slot could be taken for one that is given anew.
+        stamps.slots(1)[0] = 1;
         let next = stamps.take(2);
         assert_eq!(next, 1);
         assert!(!stamps.has(0, next) && !stamps.has(1, next + 1) && stamps.renew(1, next));
+        assert_eq!(stamps.slots(1), [0]);
+    }
+
+    #[test]
+    fn a_scratch_serves_a_scanner_with_as_many_literals_and_more_slots() {
+        let set = |literals: &[&str]| {
+            let mut set = LiteralSet::new();
+            for text in literals {
+                set.push(text.as_bytes(), true).unwrap();
+            }
+            Scanner::compile(&set, Engine::Simd).unwrap()
+        };
+        let (long, short) = (set(&["literal", "another", "third"]), set(&["ab", "cd", "efg"]));
+        let mut scratch = long.scratch();
+        for _ in 0..2 {
+            for (scanner, text, count) in [(&long, "a literal", 1), (&short, "ab ab efg", 2)] {
+                let mut matches = Matches::new();
+                scanner.scan(&[text.as_bytes(), b""], &mut scratch, &mut matches);
+                assert_eq!(matches.as_slice().len(), count, "{text}");
+            }
+        }
     }
 }

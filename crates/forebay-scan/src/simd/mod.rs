@@ -46,6 +46,7 @@ use unit::{Lists, Unit};
 pub use kernel::prefetch_all;
 pub use model::TrafficModel;
 pub use places::Places;
+pub use short::most_slots;
 pub use text::Text;
 
 /// Bytes that a part of a text has in common with the one before, at least those of a region.
@@ -224,6 +225,11 @@ impl Simd {
             scan.add(index);
         }
         scan.flush();
+    }
+
+    /// Slots of windows that have stamps.
+    pub fn slots(&self) -> usize {
+        self.short.as_ref().map_or(0, Short::slots)
     }
 
     pub fn memory(&self) -> usize {

@@ -58,8 +58,13 @@ enum Pairs {
     Some,
 }
 
-/// Slots for each window, at least, so that few windows share one.
+/// Slots for each window, at least, so that few windows share one; they are fewer than twice that.
 const SLOTS_A_WINDOW: usize = 4;
+
+/// The most slots of a set with so many literals.
+pub fn most_slots(literals: usize) -> usize {
+    (2 * SLOTS_A_WINDOW * literals).min(SLOTS_A_WINDOW << 16)
+}
 
 impl Literal {
     /// Of folded text, by the window at `at`.
@@ -103,6 +108,9 @@ impl Short {
         let mut windows: Vec<u32> = literals.iter().map(|one| one.window().into()).collect();
         windows.sort_unstable();
         windows.dedup();
+        if windows.is_empty() {
+            return None;
+        }
         let count = (windows.len() * SLOTS_A_WINDOW).next_power_of_two();
         let shift = 32 - count.trailing_zeros();
         literals.sort_by_key(|literal| slot(literal.window(), shift));
@@ -132,7 +140,7 @@ impl Short {
         }
         let buckets = (windows.len() <= level.most_in_short_buckets())
             .then(|| Box::new(Buckets::new(windows.clone(), probabilities)));
-        (!windows.is_empty()).then(|| Self {
+        Some(Self {
             windows: Bitmap::new(windows.iter().map(|&window| window as u16)),
             buckets,
             slots: slots.into(),

@@ -230,7 +230,7 @@ impl CompiledScan {
         let flow = ScannedFlows::bytes_of_flow(options.mode, longest);
         FlowTable::most_bytes(options.flows)
             + options.flows as u64 * flow
-            + (literals * size_of::<u32>()) as u64
+            + Scanner::scratch_bytes(literals) as u64
             + match options.mode {
                 ScanMode::Packet => 0,
                 // A packet can deliver what is held of both directions, which is copied.

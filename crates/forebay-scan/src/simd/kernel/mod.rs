@@ -358,6 +358,7 @@ mod tests {
     use forebay_packet::random::Random;
 
     use super::super::buffer::Buffer;
+    use super::super::pairs;
     use super::super::regions::{FOURTHS, LONG};
     use super::*;
 
@@ -384,9 +385,14 @@ mod tests {
         for round in 0..200 {
             let len = [random.below(200), random.below(8193)][round % 2] as usize;
             let text = text(&mut random, len);
-            let windows: Vec<u32> = (0..1 + random.below(60))
+            let mut windows: Vec<u32> = (0..1 + random.below(60))
                 .map(|_| text[..].get(random.below(len as u64 + 1) as usize..).map_or(7, four))
                 .collect();
+            if round % 3 > 0 {
+                // Then runs of the text do not pass.
+                windows.retain(|&window| !pairs::is_run(window));
+                windows.push(7);
+            }
             let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
             let twos = Bitmap::new(windows.iter().map(|&window| window as u16));
             let runs = runs::Bytes::new(b"a\0".iter().copied());
@@ -436,10 +442,13 @@ mod tests {
             return eprintln!("skipped: the machine has no AVX-512");
         }
         let mut random = Random::new(2);
-        for _ in 0..100 {
+        for round in 0..100 {
             let text = text(&mut random, 1_000);
-            let windows: Vec<u32> =
+            let mut windows: Vec<u32> =
                 (0..50).map(|_| four(&text[random.below(990) as usize..])).collect();
+            if round % 2 == 0 {
+                windows.retain(|&window| !pairs::is_run(window));
+            }
             let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
             let mut buffer = Buffer::new();
             buffer.append(&text, Level::Scalar);
