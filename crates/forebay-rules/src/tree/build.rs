@@ -238,12 +238,13 @@ fn parted(entries: &[Entry], family: Family) -> Option<(f64, Parts)> {
     for parting in PARTINGS {
         let mut budget = Budget::of(entries.len());
         let mut parts = Parts { cut_trees: Vec::new(), trees: [None; 4], wild: None };
-        for &group in parting {
-            let members = members_of(group);
-            if !members.is_empty() {
-                group.iter().for_each(|&class| parts.trees[class] = Some(parts.cut_trees.len()));
-                parts.cut_trees.push(CutTree::of(entries, members, &limits, &mut budget));
-            }
+        let groups = parting.iter().map(|&group| (members_of(group), group));
+        let mut groups: Vec<_> = groups.filter(|(members, _)| !members.is_empty()).collect();
+        // A packet that matches in one passes over those that begin behind that label.
+        groups.sort_by_key(|(members, _)| members[0]);
+        for (members, group) in groups {
+            group.iter().for_each(|&class| parts.trees[class] = Some(parts.cut_trees.len()));
+            parts.cut_trees.push(CutTree::of(entries, members, &limits, &mut budget));
         }
         let left = if parting.concat().contains(&0) { 0 } else { wildest.len() };
         let cost =

@@ -10,6 +10,7 @@ use super::arena::{Arena, Full};
 use super::block::{Block, Entry, LANES};
 use super::cut_tree::CutTree;
 use super::error::{MAX_BLOCKS, MAX_SLOTS, TreeError};
+use super::labels::NO_LABEL;
 use forebay_packet::cancel;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,8 +46,16 @@ pub(crate) struct Forest<const Q: usize> {
     pub slots: Vec<u32>,
     /// The blocks of all trees; the first is empty.
     pub blocks: Arc<Arena<Block<Q>>>,
-    /// The slot that each tree begins with.
-    pub roots: Vec<u32>,
+    /// The trees, in the order in which they are searched.
+    pub roots: Vec<Root>,
+}
+
+/// What a tree begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root {
+    pub slot: u32,
+    /// No atom of the tree has a lower label.
+    pub least: u32,
 }
 
 /// How many blocks packing looks back at for room.
@@ -62,6 +71,8 @@ struct Builder<'a, const Q: usize> {
     known: HashMap<Vec<u32>, u32>,
     /// Members of the blocks in which lists were put last.
     open: Vec<(u32, Vec<u32>)>,
+    /// The least label of the tree so far.
+    least: u32,
 }
 
 impl<const Q: usize> Forest<Q> {
@@ -78,6 +89,7 @@ impl<const Q: usize> Forest<Q> {
             blocks: vec![Block::EMPTY],
             known: HashMap::new(),
             open: Vec::new(),
+            least: NO_LABEL,
         };
         let mut roots = Vec::with_capacity(trees.len());
         for tree in trees {
@@ -86,9 +98,10 @@ impl<const Q: usize> Forest<Q> {
             builder.open.clear();
             builder.known.clear();
             let slot = builder.slots.len();
-            roots.push(slot as u32);
+            builder.least = NO_LABEL;
             builder.slots.push(BLOCK);
             builder.slots[slot] = builder.place(tree);
+            roots.push(Root { slot: slot as u32, least: builder.least });
         }
         let Builder { nodes, slots, blocks, .. } = builder;
         let more = if spare == 0 { 0 } else { LEAST_SPARE + blocks.len() * spare / 100 };
@@ -105,7 +118,7 @@ impl<const Q: usize> Forest<Q> {
     /// without a check of their own. Changes keep that, by [`Forest::lead`] and
     /// [`Forest::push`].
     fn is_closed(&self) -> bool {
-        let roots = self.roots.iter().all(|&root| (root as usize) < self.slots.len());
+        let roots = self.roots.iter().all(|root| (root.slot as usize) < self.slots.len());
         // The key has the words of both addresses and one behind them.
         let nodes = self.nodes.iter().all(|node| {
             let children = 1_u64.checked_shl(node.mask.count_ones()).unwrap_or(u64::MAX);
@@ -153,7 +166,7 @@ impl<const Q: usize> Forest<Q> {
     /// What the tree `tree` begins with.
     #[inline]
     pub fn root(&self, tree: usize) -> u32 {
-        self.slots[self.roots[tree] as usize]
+        self.slots[self.roots[tree].slot as usize]
     }
 
     /// Bytes of all arrays.
@@ -196,6 +209,8 @@ impl<const Q: usize> Builder<'_, Q> {
         if members.is_empty() {
             return 0;
         }
+        let labels = members.iter().map(|&at| self.entries[at as usize].label);
+        self.least = labels.fold(self.least, u32::min);
         if let Some(&block) = self.known.get(members) {
             return block;
         }
@@ -259,7 +274,12 @@ mod tests {
         let slots = vec![0, BLOCK, BLOCK | CHAIN | 1];
         let nodes = [Node { mask: 1 << 40, word: 1, base: 1 }].into();
         let blocks = vec![Block::EMPTY, Block { next: 2, ..Block::EMPTY }, Block::EMPTY];
-        Forest { nodes, slots, blocks: Arc::new(Arena::new(blocks, 1)), roots: vec![0] }
+        Forest {
+            nodes,
+            slots,
+            blocks: Arc::new(Arena::new(blocks, 1)),
+            roots: vec![Root { slot: 0, least: 0 }],
+        }
     }
 
     #[test]
@@ -270,7 +290,7 @@ mod tests {
         let list = |next| Arc::new(Arena::new(vec![Block { next, ..Block::EMPTY }; 3], 0));
         assert!(forest().is_closed());
         let broken: [&dyn Fn(&mut Forest<1>); 9] = [
-            &|forest: &mut Forest<1>| forest.roots.push(3),
+            &|forest: &mut Forest<1>| forest.roots.push(Root { slot: 3, least: 0 }),
             &|forest: &mut Forest<1>| node(forest).base = 2,
             &|forest: &mut Forest<1>| node(forest).base = u32::MAX,
             &|forest: &mut Forest<1>| node(forest).mask = 3,

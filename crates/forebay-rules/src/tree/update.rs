@@ -79,6 +79,8 @@ impl<const Q: usize> Forest<Q> {
             lanes.insert(at, lane);
             true
         })?;
+        let root = &mut self.roots[tree];
+        root.least = root.least.min(entry.label);
         Ok(true)
     }
 
@@ -101,7 +103,7 @@ impl<const Q: usize> Forest<Q> {
     fn touched(&self, tree: usize, words: &[Ternary], most: usize) -> Option<Vec<Touched>> {
         let mut touched = Vec::new();
         let mut open =
-            vec![Touched { slot: self.roots[tree], region: [Ternary::default(); WORDS] }];
+            vec![Touched { slot: self.roots[tree].slot, region: [Ternary::default(); WORDS] }];
         while let Some(next) = open.pop() {
             let at = self.slots[next.slot as usize];
             if at & BLOCK != 0 {

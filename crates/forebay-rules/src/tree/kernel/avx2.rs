@@ -37,14 +37,18 @@ impl Level for Avx2 {
     /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64 {
+    unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64 {
+        // Numbers without a sign are compared as such with one.
+        let sign = _mm256_set1_epi32(i32::MIN);
+        let least = _mm256_xor_si256(_mm256_set1_epi32(least as i32), sign);
         let mut set = 0;
         for (part, numbers) in numbers.chunks_exact(8).enumerate() {
             // SAFETY: a chunk is 8 numbers.
-            let numbers = unsafe { _mm256_loadu_ps(numbers.as_ptr().cast()) };
-            set |= u64::from(_mm256_movemask_ps(numbers) as u32) << (8 * part);
+            let numbers = unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) };
+            let above = _mm256_cmpgt_epi32(_mm256_xor_si256(numbers, sign), least);
+            set |= u64::from(_mm256_movemask_ps(_mm256_castsi256_ps(above)) as u32) << (8 * part);
         }
-        !set
+        set
     }
 
     /// # Safety

@@ -37,14 +37,15 @@ impl Level for Avx512 {
     /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64 {
+    unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64 {
+        let least = _mm512_set1_epi32(least as i32);
         let mut set = 0;
         for (part, numbers) in numbers.chunks_exact(16).enumerate() {
             // SAFETY: a chunk is 16 numbers.
             let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
-            set |= u64::from(_mm512_movepi32_mask(numbers)) << (16 * part);
+            set |= u64::from(_mm512_cmpgt_epu32_mask(numbers, least)) << (16 * part);
         }
-        !set
+        set
     }
 
     /// # Safety

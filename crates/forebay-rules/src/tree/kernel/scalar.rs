@@ -17,8 +17,10 @@ pub(super) fn classify<const Q: usize, K: TreeKey>(
 ) {
     for (keys, labels) in keys.chunks(BATCH).zip(labels.chunks_mut(BATCH)) {
         for (key, label) in keys.iter().zip(labels) {
-            for tree in 0..matcher.forest.roots.len() {
-                *label = (*label).min(walk(matcher, matcher.forest.root(tree), key));
+            for (tree, root) in matcher.forest.roots.iter().enumerate() {
+                if *label > root.least {
+                    *label = (*label).min(walk(matcher, matcher.forest.root(tree), key));
+                }
             }
             if let Some(wild) = &matcher.wild {
                 *label = (*label).min(first_of(wild, &matcher.live, key));

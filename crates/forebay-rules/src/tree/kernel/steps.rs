@@ -23,11 +23,11 @@ pub(super) trait Level {
     /// The machine has the level. Likewise below.
     unsafe fn extract(word: u64, mask: u64) -> u64;
 
-    /// A bit for each number with its highest bit clear.
+    /// A bit for each number that is greater than `least`.
     ///
     /// # Safety
     /// See above.
-    unsafe fn clear_highest(numbers: &[u32; BATCH]) -> u64;
+    unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64;
 
     /// The lanes of `block` that the packet matches, which has these ports, by [`port_words`], and
     /// fails these tests.
@@ -56,6 +56,8 @@ struct Batch {
     failed: [u32; BATCH],
     /// The node or block that comes next.
     at: [u32; BATCH],
+    /// The least label found.
+    labels: [u32; BATCH],
 }
 
 /// Lowers each label to that of the first atom that its key matches. It is compiled into a function
@@ -69,22 +71,33 @@ pub(super) unsafe fn classify<L: Level, const Q: usize, K: TreeKey>(
     keys: &[K],
     labels: &mut [u32],
 ) {
-    let mut batch = Batch { ports: [0; BATCH], failed: [0; BATCH], at: [BLOCK; BATCH] };
+    let mut batch = Batch {
+        ports: [0; BATCH],
+        failed: [0; BATCH],
+        at: [BLOCK; BATCH],
+        labels: [NO_LABEL; BATCH],
+    };
     for (keys, labels) in keys.chunks(BATCH).zip(labels.chunks_mut(BATCH)) {
-        // SAFETY: as this function's own; there are at most `BATCH` keys, and as many labels.
+        batch.labels[..labels.len()].copy_from_slice(labels);
+        // SAFETY: as this function's own; there are at most `BATCH` keys.
         unsafe {
             prepare(&matcher.tests, keys, &mut batch);
-            for tree in 0..matcher.forest.roots.len() {
-                descend::<L, Q, K>(matcher, matcher.forest.root(tree), keys, &mut batch);
-                let left = compare_all::<L, Q, K>(matcher, keys, &batch, labels);
-                chains::<L, Q, K>(matcher, keys, &batch, labels, left);
+            for (tree, root) in matcher.forest.roots.iter().enumerate() {
+                // What is more general stands behind what is more specific, in most lists, so that
+                // few packets are held against all parts of a list.
+                let mut open = L::above(&batch.labels, root.least) & all(keys.len());
+                if open.count_ones() as usize > keys.len() * 3 / 4 {
+                    open = all(keys.len());
+                }
+                descend::<L, Q, K>(matcher, matcher.forest.root(tree), keys, &mut batch, open);
+                let left = compare_all::<L, Q, K>(matcher, keys, &mut batch, open);
+                chains::<L, Q, K>(matcher, keys, &mut batch, left);
             }
             if let Some(wild) = &matcher.wild {
-                for (keys, labels) in keys.chunks(WILD).zip(labels.chunks_mut(WILD)) {
-                    join::<L, K>(wild, &matcher.live, keys, labels);
-                }
+                join::<L, K>(wild, &matcher.live, keys, &mut batch.labels);
             }
         }
+        labels.copy_from_slice(&batch.labels[..labels.len()]);
     }
 }
 
@@ -96,6 +109,33 @@ fn prepare<K: TreeKey>(tests: &Tests, keys: &[K], batch: &mut Batch) {
         *ports = port_words(first, second);
         *failed = tests.failed(kind, flags);
     }
+}
+
+/// The numbers of the bits that are set, from the lowest on.
+#[inline(always)]
+fn numbers(mut bits: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let number = (bits != 0).then(|| bits.trailing_zeros() as usize);
+        bits &= bits.wrapping_sub(1);
+        number
+    })
+}
+
+/// Calls `with` with the numbers of the bits that are set, of so many.
+#[inline(always)]
+fn each(bits: u64, count: usize, with: impl FnMut(usize)) {
+    if bits == all(count) {
+        // Shorter than bit by bit.
+        (0..count).for_each(with);
+    } else {
+        numbers(bits).for_each(with);
+    }
+}
+
+/// So many bits.
+#[inline(always)]
+fn all(count: usize) -> u64 {
+    u64::MAX >> (BATCH - count)
 }
 
 /// The child of `node` that `key` belongs to.
@@ -119,73 +159,72 @@ unsafe fn child<L: Level, const Q: usize, K: TreeKey>(
     }
 }
 
-/// Takes every packet from `root` to its block.
+/// Takes the packets of `open` from `root` to their blocks.
 ///
 /// # Safety
-/// As [`classify`]; `root` is one of the roots, `keys` at most `BATCH`.
+/// As [`classify`]; `root` is one of the roots, and `open` has bits of `keys`.
 #[inline(always)]
 unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     root: u32,
     keys: &[K],
     batch: &mut Batch,
+    open: u64,
 ) {
     if root & BLOCK != 0 {
         batch.at.fill(root);
         return;
     }
-    for (key, at) in keys.iter().zip(&mut batch.at) {
-        // SAFETY: the root is a node.
-        *at = unsafe { child::<L, Q, K>(matcher, root, key) };
+    for i in numbers(open) {
+        // SAFETY: the root is a node; bits are of `keys`.
+        unsafe {
+            *batch.at.get_unchecked_mut(i) = child::<L, Q, K>(matcher, root, keys.get_unchecked(i));
+        }
     }
-    const { assert!(BLOCK == 1 << 31) };
+    const { assert!(BLOCK == 1 << 31, "references to blocks are the greater numbers") };
     // Packets that are not done are kept as bits, not as a list in memory: its
     // stores, to places known late, would hold up the loads of the next step.
     // SAFETY: as this function's own.
-    let mut left = unsafe { L::clear_highest(&batch.at) } & (u64::MAX >> (BATCH - keys.len()));
+    let mut left = !unsafe { L::above(&batch.at, BLOCK - 1) } & open;
     while left != 0 {
-        let mut now = left;
-        while now != 0 {
-            let i = now.trailing_zeros() as usize;
-            now &= now - 1;
-            // SAFETY: the packets that are left are numbers of `keys`, and what
-            // comes next for them is a node.
+        for i in numbers(left) {
+            // SAFETY: bits are of `keys`, and what comes next for the packets that are left is a
+            // node.
             unsafe {
                 let at = batch.at.get_unchecked_mut(i);
                 *at = child::<L, Q, K>(matcher, *at, keys.get_unchecked(i));
             }
         }
         // SAFETY: as this function's own.
-        left &= unsafe { L::clear_highest(&batch.at) };
+        left &= !unsafe { L::above(&batch.at, BLOCK - 1) };
     }
 }
 
-/// Holds every packet against the block it has come to, and lowers its label by what is found.
-/// Returns those that have found nothing in a list that goes on.
+/// Holds the packets of `open` against the blocks they have come to, and lowers their labels by what
+/// is found. Returns those that have found nothing in a list that goes on.
 ///
 /// # Safety
-/// As [`classify`]; every packet has come to a block, and `keys` and `labels` are as many, at most
-/// `BATCH`.
+/// As [`classify`]; the packets have come to blocks, and `open` has bits of `keys`.
 #[inline(always)]
 unsafe fn compare_all<L: Level, const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     keys: &[K],
-    batch: &Batch,
-    labels: &mut [u32],
+    batch: &mut Batch,
+    open: u64,
 ) -> u64 {
     let mut left = 0;
-    for (i, (key, label)) in keys.iter().zip(labels).enumerate() {
-        // SAFETY: `i` is below the length of a batch; blocks are referred to
-        // only where they are.
+    each(open, keys.len(), |i| {
+        // SAFETY: bits are of `keys`; blocks are referred to only where they are.
         unsafe {
             let at = *batch.at.get_unchecked(i);
             let block = matcher.forest.blocks.get_unchecked(at & NUMBER);
             let (ports, failed) = (*batch.ports.get_unchecked(i), *batch.failed.get_unchecked(i));
-            let hits = L::compare(block, key, ports, failed);
+            let hits = L::compare(block, keys.get_unchecked(i), ports, failed);
+            let label = batch.labels.get_unchecked_mut(i);
             *label = (*label).min(label_of(block, hits));
             left |= u64::from(hits == 0 && at & CHAIN != 0) << i;
         }
-    }
+    });
     left
 }
 
@@ -207,13 +246,10 @@ const _: () = assert!(NO_LABEL == u32::MAX);
 unsafe fn chains<L: Level, const Q: usize, K: TreeKey>(
     matcher: &Matcher<Q>,
     keys: &[K],
-    batch: &Batch,
-    labels: &mut [u32],
-    mut left: u64,
+    batch: &mut Batch,
+    left: u64,
 ) {
-    while left != 0 {
-        let i = left.trailing_zeros() as usize;
-        left &= left - 1;
+    for i in numbers(left) {
         // SAFETY: as this function's own; blocks are referred to only where
         // they are.
         unsafe {
@@ -224,7 +260,7 @@ unsafe fn chains<L: Level, const Q: usize, K: TreeKey>(
                 let block = block(next);
                 let hits = L::compare(block, keys.get_unchecked(i), ports, failed);
                 if hits != 0 {
-                    let label = labels.get_unchecked_mut(i);
+                    let label = batch.labels.get_unchecked_mut(i);
                     *label = (*label).min(label_of(block, hits));
                     break;
                 }
@@ -240,28 +276,42 @@ const WILD: usize = 16;
 /// Lowers each label to that of the first live bit set in all vectors of a packet.
 ///
 /// # Safety
-/// As [`classify`]; `keys` and `labels` are as many, at most [`WILD`].
+/// As [`classify`]; `keys` are at most `BATCH`.
 #[inline(always)]
 unsafe fn join<L: Level, K: TreeKey>(
     wild: &WildcardIndex,
     live: &[Chunk],
     keys: &[K],
-    labels: &mut [u32],
+    labels: &mut [u32; BATCH],
 ) {
-    let mut classes = [[0; FIELDS]; WILD];
-    for (key, classes) in keys.iter().zip(&mut classes) {
-        let (first, second, kind, flags) = key.rest();
-        *classes = wild.classes(key.leading(), (first, second), kind, flags);
-    }
-    for (chunk, live) in live.iter().enumerate().take(wild.width) {
-        for (classes, label) in classes.iter().zip(&mut *labels) {
-            // SAFETY: a class is where a vector of `width` chunks begins; each chunk has labels for
-            // all that a search returns.
-            unsafe {
-                let vector = |class: u32| wild.vectors.get_unchecked(class as usize + chunk);
-                let [a, b, c, d, e, f] = classes.map(vector);
-                let bit = L::first_common([live, a, b, c, d, e, f]);
-                *label = (*label).min(*wild.labels.get_unchecked(chunk * CHUNK_LABELS + bit));
+    let first = wild.labels.first().copied().unwrap_or(NO_LABEL);
+    // SAFETY: as this function's own.
+    let mut open = numbers(unsafe { L::above(labels, first) } & all(keys.len()));
+    loop {
+        let (mut packets, mut count) = ([(0, [0; FIELDS]); WILD], 0);
+        // Of the packets first: no bit is taken for which there is no room.
+        for (packet, i) in packets.iter_mut().zip(open.by_ref()) {
+            // SAFETY: bits are of `keys`.
+            let key = unsafe { keys.get_unchecked(i) };
+            let (first, second, kind, flags) = key.rest();
+            *packet = (i, wild.classes(key.leading(), (first, second), kind, flags));
+            count += 1;
+        }
+        if count == 0 {
+            return;
+        }
+        for (chunk, live) in live.iter().enumerate().take(wild.width) {
+            for &(i, classes) in &packets[..count] {
+                // SAFETY: a class is where a vector of `width` chunks begins; each chunk has labels for
+                // all that a search returns; the packet has a label.
+                unsafe {
+                    let vector = |class: u32| wild.vectors.get_unchecked(class as usize + chunk);
+                    let [a, b, c, d, e, f] = classes.map(vector);
+                    let bit = L::first_common([live, a, b, c, d, e, f]);
+                    let found = *wild.labels.get_unchecked(chunk * CHUNK_LABELS + bit);
+                    let label = labels.get_unchecked_mut(i);
+                    *label = (*label).min(found);
+                }
             }
         }
     }
