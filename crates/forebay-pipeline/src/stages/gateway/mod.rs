@@ -307,8 +307,8 @@ impl Gateway {
         out.dropped(WITHHELD, self.counts.withheld.packets - before);
     }
 
-    /// Takes new options over. While no sensor is up, neither another mode nor less memory: all that
-    /// waits would have to be dropped.
+    /// Takes new options over. While packets wait for a sensor, or behind others that did, neither
+    /// another mode nor less memory: all of them would be dropped, or sent at once.
     fn renew(&mut self, way: &mut Way<'_>) {
         let Some(mut next) = self.next.take() else { return };
         let (mode, memory) = (self.options.mode, self.options.memory);
@@ -316,13 +316,12 @@ impl Gateway {
         let grows = next.mode == mode && next.memory > memory;
         if is_same || grows && self.held.grow(next.memory) {
             self.options = next;
-        } else if self.no_sensor {
+        } else if self.is_behind() {
             self.next = Some(next);
             (next.mode, next.memory) = (mode, memory);
             self.options = next;
         } else {
             self.end_all(PassReason::STOP, way);
-            self.empty_backlog(way.out);
             self.held = HeldPackets::new(next.memory);
             self.options = next;
         }
