@@ -653,6 +653,11 @@ fn another_memory_or_mode_loses_nothing_that_waits_for_a_sensor() {
     // Then it is.
     let clean = of_flow(40, connection(&[b"please"], b"here"));
     assert_eq!(behind.push(&clean, 16), clean);
+    // If nothing waits, it is at once.
+    let mut behind = Behind::new(GatewayOptions { mode: GatewayMode::Annotate, ..hold() });
+    behind.set_sensor(false);
+    behind.set(hold());
+    assert!(behind.push(&clean, 16).is_empty());
 }
 
 /// The model found this in a longer run: a connection that was reset waits to be dropped, the scanner

@@ -316,7 +316,7 @@ impl Gateway {
         let grows = next.mode == mode && next.memory > memory;
         if is_same || grows && self.held.grow(next.memory) {
             self.options = next;
-        } else if self.is_behind() {
+        } else if self.held_packets > 0 && self.is_behind() {
             self.next = Some(next);
             (next.mode, next.memory) = (mode, memory);
             self.options = next;
