@@ -633,26 +633,28 @@ fn another_memory_or_mode_loses_nothing_that_waits_for_a_sensor() {
     };
     let of_memory = |memory| GatewayOptions { memory, flow_memory: 1 << 20, ..hold() };
     let waiting: Vec<_> = (0..20).flat_map(flow).collect();
-    let mut behind = Behind::new(of_memory(1 << 20));
-    behind.set_sensor(false);
-    // More is in force at once.
-    let (first, rest) = waiting.split_at(34 * 18);
-    behind.push(first, 16);
-    assert_eq!(behind.dropped("no_sensor"), 0);
-    behind.set(of_memory(2 << 20));
-    behind.push(rest, 16);
-    // Less, and another mode, when a sensor is up.
-    behind.set(GatewayOptions { mode: GatewayMode::Prefix, ..of_memory(1 << 20) });
-    assert!(behind.tick(1).is_empty());
-    let last: Vec<_> = (20..30).flat_map(flow).collect();
-    assert!(behind.push(&last, 16).is_empty());
-    assert_eq!(behind.dropped("no_sensor"), 0);
-    behind.set_sensor(true);
-    assert_eq!(behind.tick(2), [waiting, last].concat());
-    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
-    // Then it is.
     let clean = of_flow(40, connection(&[b"please"], b"here"));
-    assert_eq!(behind.push(&clean, 16), clean);
+    for mode in [GatewayMode::Hold, GatewayMode::Prefix] {
+        let mut behind = Behind::new(of_memory(1 << 20));
+        behind.set_sensor(false);
+        // More is in force at once, also with another mode.
+        let (first, rest) = waiting.split_at(34 * 18);
+        behind.push(first, 16);
+        assert_eq!(behind.dropped("no_sensor"), 0);
+        behind.set(GatewayOptions { mode, ..of_memory(2 << 20) });
+        behind.push(rest, 16);
+        // Less, and another mode, when a sensor is up.
+        behind.set(GatewayOptions { mode: GatewayMode::Prefix, ..of_memory(1 << 20) });
+        assert!(behind.tick(1).is_empty());
+        let last: Vec<_> = (20..30).flat_map(flow).collect();
+        assert!(behind.push(&last, 16).is_empty());
+        assert_eq!(behind.dropped("no_sensor"), 0);
+        behind.set_sensor(true);
+        assert_eq!(behind.tick(2), [&waiting[..], &last].concat());
+        assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+        // Then it is.
+        assert_eq!(behind.push(&clean, 16), clean);
+    }
     // If nothing waits, it is at once.
     let mut behind = Behind::new(GatewayOptions { mode: GatewayMode::Annotate, ..hold() });
     behind.set_sensor(false);
