@@ -158,6 +158,8 @@ impl Writer {
             options: options.clone(),
         };
         writer.start(interfaces)?;
+        // Readers expect an interface in any file.
+        writer.describe(1).map_err(|source| writer.write_failed(source))?;
         Ok(writer)
     }
 
@@ -292,9 +294,8 @@ impl Writer {
     fn write_failed(&mut self, source: io::Error) -> Error {
         let error = Error::Write { file: shown(&self.path()), source };
         if self.sink.len() == 0 {
-            let interfaces = Arc::clone(&self.interfaces);
             // These fitted before.
-            let _ = self.start(&interfaces);
+            let _ = self.start(&Arc::clone(&self.interfaces));
         }
         error
     }
@@ -303,7 +304,7 @@ impl Writer {
         Error::DoesNotFit { file: shown(&self.path()), what }
     }
 
-    /// Writes the start of a file.
+    /// Buffers the start of a file. Writes nothing out: a failed write leads here.
     fn start(&mut self, interfaces: &Arc<Vec<Interface>>) -> Result<(), Error> {
         if self.format == Format::Pcap {
             let [interface] = &interfaces[..] else {
@@ -322,9 +323,7 @@ impl Writer {
         self.sink.buffer().extend_from_slice(&pcapng::section_header());
         self.interfaces = Arc::default();
         self.descriptions.clear();
-        self.adopt(interfaces)?;
-        // Readers expect an interface in any file.
-        self.describe(1).map_err(|source| self.write_failed(source))
+        self.adopt(interfaces)
     }
 
     /// Applies the interfaces of a batch: the known ones, and possibly more.
@@ -403,6 +402,7 @@ impl Writer {
         }
         let interfaces = Arc::clone(&self.interfaces);
         self.start(&interfaces)?;
+        self.describe(1).map_err(|source| self.write_failed(source))?;
         while let Some(batch) = written.receive()? {
             self.write_blocks(&batch, &batch.live(), &LiveMask::EMPTY)
                 .map_err(|source| self.write_failed(source))?;

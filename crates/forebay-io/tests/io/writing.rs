@@ -454,6 +454,20 @@ fn a_full_disk_is_named() {
     }
 }
 
+/// The description of an interface that is so long is written at once, before any packet.
+#[test]
+fn a_disk_without_room_for_the_first_interface_is_named() {
+    let description = Some("x".repeat(40_000));
+    let interfaces = Arc::new(vec![Interface { description, ..Interface::default() }]);
+    for format in [Format::Pcapng, Format::Auto] {
+        let name = OutputName::Exact("/dev/full".into());
+        let created = Writer::create(name, format, &interfaces, &WriteOptions::default());
+        let result = created.and_then(|mut writer| writer.require_pcapng(&interfaces));
+        let text = result.unwrap_err().to_string();
+        assert!(text.starts_with("cannot write /dev/full: No space left"), "{text}");
+    }
+}
+
 #[test]
 fn places_that_take_no_files_are_named() {
     let folder = tempfile::tempdir().unwrap();

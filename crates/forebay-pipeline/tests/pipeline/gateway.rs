@@ -342,6 +342,10 @@ impl Behind {
         self.is_without.store(!is_up, Ordering::Relaxed);
     }
 
+    fn set(&mut self, options: GatewayOptions) {
+        reload(&mut self.chain, &Settings::new().with(options));
+    }
+
     /// What comes out when these come, a microsecond apart.
     fn push(&mut self, packets: &[Vec<u8>], of_batch: usize) -> Vec<Vec<u8>> {
         let timed = packets.iter().map(|packet| {
@@ -413,28 +417,34 @@ fn what_passes_while_no_sensor_is_up_waits_and_goes_on_in_order() {
 
 #[test]
 fn what_waits_goes_on_a_part_at_a_time_and_before_what_comes() {
-    let mut behind = Behind::new(hold());
     let evil = |n: u16| {
         let mut packet = udp_packet(1, 2, (1_000, 53), EVIL);
         packet[18..20].copy_from_slice(&n.to_be_bytes());
         packet
     };
-    behind.set_sensor(false);
-    let first: Vec<_> = (0..3_000).map(evil).collect();
-    assert!(behind.push(&first, 256).is_empty());
-    behind.set_sensor(true);
-    let second: Vec<_> = (3_000..3_256).map(evil).collect();
-    let mut out = behind.push(&second, 256);
-    assert!((512..600).contains(&out.len()), "{}", out.len());
-    behind.set_sensor(false);
-    assert!(behind.tick(1).is_empty(), "the sensor is gone again");
-    behind.set_sensor(true);
-    for round in 0..3 {
-        out.extend(behind.tick(2 + round));
+    // Another mode and less memory must wait, too.
+    let prefix = GatewayOptions { mode: GatewayMode::Prefix, memory: 1 << 20, ..hold() };
+    for (next, passed) in [(hold(), 0), (prefix, 1)] {
+        let mut behind = Behind::new(hold());
+        behind.set_sensor(false);
+        let first: Vec<_> = (0..3_000).map(evil).collect();
+        assert!(behind.push(&first, 256).is_empty());
+        behind.set(next);
+        behind.set_sensor(true);
+        let second: Vec<_> = (3_000..3_256).map(evil).collect();
+        let mut out = behind.push(&second, 256);
+        assert!((512..600).contains(&out.len()), "{}", out.len());
+        behind.set_sensor(false);
+        assert!(behind.tick(1).is_empty(), "the sensor is gone again");
+        behind.set_sensor(true);
+        let ticks = [2, 3, 4].map(|seconds| behind.tick(seconds));
+        assert_eq!(ticks.each_ref().map(Vec::len), [1_024, 1_024, 696]);
+        out.extend(ticks.concat());
+        let third: Vec<_> = (3_256..3_300).map(evil).collect();
+        out.extend(behind.push(&third, 256));
+        assert!(out == [&first[..], &second, &third].concat());
+        assert_eq!(behind.push(&[udp_packet(1, 2, (1, 53), b"clean")], 1).len(), passed);
     }
-    let third: Vec<_> = (3_256..3_300).map(evil).collect();
-    out.extend(behind.push(&third, 256));
-    assert_eq!(out, [first, second, third].concat());
 }
 
 #[test]
@@ -563,14 +573,17 @@ fn what_waits_for_a_sensor_and_for_a_verdict_is_in_the_memory_of_one_flow() {
 }
 
 #[test]
-fn a_tick_drops_a_bounded_number_of_packets_that_waited_for_too_long() {
+fn a_tick_drops_a_bounded_number_of_flows_or_single_packets_that_waited_for_too_long() {
     let evil: Vec<_> = (0..9_000).map(|n| udp_packet(1, 2, (n, 53), EVIL)).collect();
     let mut behind = Behind::new(GatewayOptions { wait: 20 * SECOND, ..hold() });
     behind.set_sensor(false);
+    // What waited of this flow when it became suspect, four packets, counts as one.
+    let flow = of_flow(1, connection(&[b"clean", EVIL], b""));
+    assert!(behind.push(&flow[..5], 256).is_empty());
     assert!(behind.push(&evil, 256).is_empty());
-    for (seconds, dropped) in [(19, 0), (21, 8_192), (21, 9_000)] {
+    for (seconds, dropped) in [(19, 0), (21, 8_192 + 3), (21, 9_000 + 5)] {
         assert!(behind.tick(seconds).is_empty());
-        assert_eq!((behind.dropped("no_sensor"), behind.held()), (dropped, 9_000 - dropped));
+        assert_eq!((behind.dropped("no_sensor"), behind.held()), (dropped, 9_005 - dropped));
     }
 }
 
@@ -622,30 +635,34 @@ fn another_memory_or_mode_loses_nothing_that_waits_for_a_sensor() {
         of_flow(number, connection(&[&[EVIL][..], &[&big[..]; 30]].concat(), b"")[..34].to_vec())
     };
     let of_memory = |memory| GatewayOptions { memory, flow_memory: 1 << 20, ..hold() };
-    let set = |behind: &mut Behind, options: GatewayOptions| {
-        reload(&mut behind.chain, &Settings::new().with(options));
-    };
     let waiting: Vec<_> = (0..20).flat_map(flow).collect();
-    let mut behind = Behind::new(of_memory(1 << 20));
-    behind.set_sensor(false);
-    // More is in force at once.
-    let (first, rest) = waiting.split_at(34 * 18);
-    behind.push(first, 16);
-    assert_eq!(behind.dropped("no_sensor"), 0);
-    set(&mut behind, of_memory(2 << 20));
-    behind.push(rest, 16);
-    // Less, and another mode, when a sensor is up.
-    set(&mut behind, GatewayOptions { mode: GatewayMode::Prefix, ..of_memory(1 << 20) });
-    assert!(behind.tick(1).is_empty());
-    let last: Vec<_> = (20..30).flat_map(flow).collect();
-    assert!(behind.push(&last, 16).is_empty());
-    assert_eq!(behind.dropped("no_sensor"), 0);
-    behind.set_sensor(true);
-    assert_eq!(behind.tick(2), [waiting, last].concat());
-    assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
-    // Then it is.
     let clean = of_flow(40, connection(&[b"please"], b"here"));
-    assert_eq!(behind.push(&clean, 16), clean);
+    for mode in [GatewayMode::Hold, GatewayMode::Prefix] {
+        let mut behind = Behind::new(of_memory(1 << 20));
+        behind.set_sensor(false);
+        // More is in force at once, also with another mode.
+        let (first, rest) = waiting.split_at(34 * 18);
+        behind.push(first, 16);
+        assert_eq!(behind.dropped("no_sensor"), 0);
+        behind.set(GatewayOptions { mode, ..of_memory(2 << 20) });
+        behind.push(rest, 16);
+        // Less, and another mode, when a sensor is up.
+        behind.set(GatewayOptions { mode: GatewayMode::Prefix, ..of_memory(1 << 20) });
+        assert!(behind.tick(1).is_empty());
+        let last: Vec<_> = (20..30).flat_map(flow).collect();
+        assert!(behind.push(&last, 16).is_empty());
+        assert_eq!(behind.dropped("no_sensor"), 0);
+        behind.set_sensor(true);
+        assert_eq!(behind.tick(2), [&waiting[..], &last].concat());
+        assert_eq!((behind.held(), behind.dropped("no_sensor")), (0, 0));
+        // Then it is.
+        assert_eq!(behind.push(&clean, 16), clean);
+    }
+    // If nothing waits, it is at once.
+    let mut behind = Behind::new(GatewayOptions { mode: GatewayMode::Annotate, ..hold() });
+    behind.set_sensor(false);
+    behind.set(hold());
+    assert!(behind.push(&clean, 16).is_empty());
 }
 
 /// The model found this in a longer run: a connection that was reset waits to be dropped, the scanner

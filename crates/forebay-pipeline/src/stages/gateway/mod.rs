@@ -307,22 +307,22 @@ impl Gateway {
         out.dropped(WITHHELD, self.counts.withheld.packets - before);
     }
 
-    /// Takes new options over. While no sensor is up, neither another mode nor less memory: all that
-    /// waits would have to be dropped.
+    /// Takes new options over. While packets wait for a sensor, or behind others that did, neither
+    /// another mode nor less memory: all of them would be dropped, or sent at once.
     fn renew(&mut self, way: &mut Way<'_>) {
         let Some(mut next) = self.next.take() else { return };
-        let (mode, memory) = (self.options.mode, self.options.memory);
-        let is_same = (next.mode, next.memory) == (mode, memory);
-        let grows = next.mode == mode && next.memory > memory;
-        if is_same || grows && self.held.grow(next.memory) {
+        let (mode, mut memory) = (self.options.mode, self.options.memory);
+        if next.memory > memory && self.held.grow(next.memory) {
+            memory = next.memory;
+        }
+        if (next.mode, next.memory) == (mode, memory) {
             self.options = next;
-        } else if self.no_sensor {
+        } else if self.held_packets > 0 && self.is_behind() {
             self.next = Some(next);
             (next.mode, next.memory) = (mode, memory);
             self.options = next;
         } else {
             self.end_all(PassReason::STOP, way);
-            self.empty_backlog(way.out);
             self.held = HeldPackets::new(next.memory);
             self.options = next;
         }
