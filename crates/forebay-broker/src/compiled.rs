@@ -186,11 +186,7 @@ fn compile(
     let mut filter = FilterSet::new(text, options.filters.clone());
     // Live ports are Ethernet; a capture that is played in may add to it later.
     match filter.require(0, &Interface::default()) {
-        Ok(()) => {
-            // Not on a worker's first packets.
-            filter.finish();
-            Ok(filter)
-        }
+        Ok(()) => Ok(filter),
         Err(source) => Err(ConfigCompileError::Filter { place, source: source.into() }),
     }
 }

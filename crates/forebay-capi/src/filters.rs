@@ -16,18 +16,18 @@ pub(crate) fn compile_expression(expression: &[u8], linktype: u32) -> Result<Fil
     let expression = std::str::from_utf8(expression).map_err(|_| Error::Encoding)?;
     let link = LinkType(linktype);
     let options = Options { name: format!("{expression} on {link}"), ..options()? };
-    Ok(finished(Filter::of_expression(expression, link, &options)?))
+    finished(Filter::of_expression(expression, link, &options)?)
 }
 
 /// The filter of a program.
 pub(crate) fn compile_program(instructions: &[Instruction]) -> Result<Filter, Error> {
     let program = Program::verify(instructions, Profile::Libpcap)?;
-    Ok(finished(Filter::compile(&program, &options()?)?))
+    finished(Filter::compile(&program, &options()?)?)
 }
 
 /// `filter` with all its code: the header promises that a call with packets
 /// allocates nothing.
-fn finished(filter: Filter) -> Filter {
-    filter.finish();
-    filter
+fn finished(filter: Filter) -> Result<Filter, Error> {
+    filter.finish()?;
+    Ok(filter)
 }

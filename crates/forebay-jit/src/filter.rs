@@ -1,5 +1,6 @@
 //! A filter, compiled or interpreted.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use forebay_codegen::code::{Backend, Code, Isa};
@@ -40,12 +41,13 @@ impl Filter {
     ///
     /// # Errors
     /// If this machine lacks the level, there is no executable memory, or the
-    /// `perf` map cannot be written; or as [`Verified::of_program`].
+    /// `perf` map cannot be written; or as [`Verified::of_program`]. With `auto`,
+    /// [`Filter::finish`] returns the errors of code for batches.
     pub fn compile(program: &Program, options: &Options) -> Result<Self, JitError> {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(FilterCode::Program(program.clone()))));
         }
-        Self::of_verified(Verified::of_program(program)?, options)
+        Self::of_verified(Cow::Owned(Verified::of_program(program)?), options)
     }
 
     /// Compiles an expression for packets of link type `link`.
@@ -64,7 +66,10 @@ impl Filter {
                 CompiledExpression::Function(function) => FilterCode::Function(function),
                 CompiledExpression::Program(program) => FilterCode::Program(program),
             })),
-            _ => Self::of_verified(Verified::of_expression(expression, link)?, options)?,
+            _ => {
+                let function = Verified::of_expression(expression, link)?;
+                Self::of_verified(Cow::Owned(function), options)?
+            }
         })
     }
 
@@ -76,18 +81,19 @@ impl Filter {
         if options.codegen.backend == Backend::Interp {
             return Ok(Self(Arc::new(FilterCode::Function(function.function().clone()))));
         }
-        Self::of_verified(function.clone(), options)
+        Self::of_verified(Cow::Borrowed(function), options)
     }
 
-    fn of_verified(function: Verified, options: &Options) -> Result<Self, JitError> {
+    fn of_verified(function: Cow<'_, Verified>, options: &Options) -> Result<Self, JitError> {
         let isa = options.codegen.isa;
         let mut first = options.clone();
         let is_auto = first.codegen.backend == Backend::Auto;
         if is_auto {
             first.codegen.backend = Backend::List;
         }
-        let (kernel, backend) = compile(&function, &first)?;
-        let loops = is_auto.then(|| Box::new(Loops::new(function, options.clone())));
+        let Compiled { kernel, backend, mapped } = compile(&function, &first)?;
+        mapped?;
+        let loops = is_auto.then(|| Box::new(Loops::new(function.into_owned(), options.clone())));
         Ok(Self(Arc::new(FilterCode::Compiled { kernel, backend, isa, loops })))
     }
 
@@ -99,11 +105,13 @@ impl Filter {
 
     /// Compiles what [`Filter::compile`] left to the first call that needs it,
     /// for callers that are not to be delayed then. Does nothing the second
-    /// time. If it fails, the filter stays as it is, slower for batches.
-    pub fn finish(&self) {
-        if let Some(loops) = self.loops() {
-            loops.finish();
-        }
+    /// time.
+    ///
+    /// # Errors
+    /// If that fails, or failed before. The filter can be used all the same, but
+    /// is slower for batches, or has no entry for their code in the `perf` map.
+    pub fn finish(&self) -> Result<(), JitError> {
+        self.loops().map_or(Ok(()), Loops::finish)
     }
 
     fn loops(&self) -> Option<&Loops> {
@@ -189,19 +197,26 @@ impl Filter {
     }
 }
 
+/// Code, and the back end that made it.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) kernel: Kernel,
+    pub(crate) backend: Backend,
+    /// Whether the map for `perf` has its entries, if there is to be one.
+    pub(crate) mapped: Result<(), JitError>,
+}
+
 /// Compiles a function, with an entry for each part of it in the map for
-/// `perf` if there is to be one. Also returns the back end in use.
-pub(crate) fn compile(
-    function: &Verified,
-    options: &Options,
-) -> Result<(Kernel, Backend), JitError> {
+/// `perf` if there is to be one.
+pub(crate) fn compile(function: &Verified, options: &Options) -> Result<Compiled, JitError> {
     let (kernel, code) = Kernel::compile(function, &options.codegen)?;
+    let mut mapped = Ok(());
     if options.perf_map {
         let path = perf_map::path();
-        perf_map::append(&path, &symbols(&kernel, &code, &options.name))
-            .map_err(|error| JitError::PerfMap { path, error })?;
+        mapped = perf_map::append(&path, &symbols(&kernel, &code, &options.name))
+            .map_err(|error| JitError::PerfMap { path, error });
     }
-    Ok((kernel, code.backend))
+    Ok(Compiled { kernel, backend: code.backend, mapped })
 }
 
 /// The symbols of the code: each from its entry to the next one, or to the
@@ -224,10 +239,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_whose_loops_cannot_be_compiled_stays_with_its_list() {
+    fn a_filter_whose_loops_cannot_be_compiled_stays_with_its_list_and_says_why() {
         let options = |backend| Options::new(backend, None).unwrap();
         let function = Verified::of_expression("ip", LinkType::ETHERNET).unwrap();
-        let (kernel, backend) = compile(&function, &options(Backend::List)).unwrap();
+        let list = compile(&function, &options(Backend::List)).unwrap();
+        let Compiled { kernel, backend, .. } = list;
         // The code generator refuses this back end.
         let loops = Some(Box::new(Loops::new(function, options(Backend::Interp))));
         let isa = options(Backend::List).codegen.isa;
@@ -243,7 +259,7 @@ mod tests {
             assert!(verdict.iter().all(|&verdict| verdict > 0));
             assert_eq!(filter.backend(), Backend::List);
             assert!(!filter.code().is_empty());
-            filter.finish();
+            assert!(matches!(filter.finish(), Err(JitError::Code(_))));
         }
     }
 }

@@ -6,13 +6,14 @@
 //! the rest. Calls of other threads meanwhile do not wait: they run the `list`
 //! code.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use forebay_codegen::code::Backend;
 
 use crate::call::Kernel;
-use crate::filter;
+use crate::error::JitError;
+use crate::filter::{self, Compiled};
 use crate::options::Options;
 use crate::verified::Verified;
 
@@ -23,18 +24,18 @@ const LEAST: usize = 16;
 /// The loops of one filter.
 #[derive(Debug)]
 pub(crate) struct Loops {
-    function: Verified,
-    options: Options,
+    /// What to compile; None once that is begun.
+    source: Mutex<Option<(Verified, Options)>>,
     /// Whether some call compiles them, or did.
     begun: AtomicBool,
-    /// None inside if they cannot be compiled.
-    compiled: OnceLock<Option<(Kernel, Backend)>>,
+    compiled: OnceLock<Result<Compiled, JitError>>,
 }
 
 impl Loops {
     /// The loops of `function`. Compiles nothing.
     pub(crate) fn new(function: Verified, options: Options) -> Self {
-        Self { function, options, begun: AtomicBool::new(false), compiled: OnceLock::new() }
+        let source = Mutex::new(Some((function, options)));
+        Self { source, begun: AtomicBool::new(false), compiled: OnceLock::new() }
     }
 
     /// The code for a call with so many packets, if it is compiled or this call
@@ -42,7 +43,7 @@ impl Loops {
     #[inline]
     pub(crate) fn kernel(&self, packets: usize) -> Option<&Kernel> {
         match self.compiled.get() {
-            Some(compiled) => compiled.as_ref().map(|(kernel, _)| kernel),
+            Some(compiled) => compiled.as_ref().ok().map(|compiled| &compiled.kernel),
             None if packets < LEAST => None,
             None => self.begin(),
         }
@@ -53,25 +54,37 @@ impl Loops {
         if self.begun.swap(true, Ordering::Relaxed) {
             return None;
         }
-        self.finish();
+        // After a failure there is the `list` code, and `finish` returns the error.
+        let _ = self.finish();
         self.compiled()
     }
 
     /// Compiles them, unless that was done before; waits for a thread that does.
     ///
-    /// A failure is no error: the filter has its `list` code.
-    pub(crate) fn finish(&self) {
+    /// # Errors
+    /// Each time, if they could not be compiled, or have no entry in the `perf`
+    /// map; they are used without one.
+    pub(crate) fn finish(&self) -> Result<(), JitError> {
         self.begun.store(true, Ordering::Relaxed);
-        self.compiled.get_or_init(|| filter::compile(&self.function, &self.options).ok());
+        let compiled = self.compiled.get_or_init(|| {
+            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (function, options) = source.expect("this is done once");
+            filter::compile(&function, &options)
+        });
+        compiled.as_ref().map_err(Clone::clone)?.mapped.clone()
+    }
+
+    fn made(&self) -> Option<&Compiled> {
+        self.compiled.get()?.as_ref().ok()
     }
 
     /// The code, if it was compiled.
     pub(crate) fn compiled(&self) -> Option<&Kernel> {
-        self.compiled.get()?.as_ref().map(|(kernel, _)| kernel)
+        self.made().map(|made| &made.kernel)
     }
 
     /// The back end of that code.
     pub(crate) fn backend(&self) -> Option<Backend> {
-        self.compiled.get()?.as_ref().map(|&(_, backend)| backend)
+        self.made().map(|made| made.backend)
     }
 }

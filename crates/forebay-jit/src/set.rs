@@ -112,25 +112,21 @@ impl FilterSet {
         Filter::of_expression(expression, link, &options)
     }
 
-    /// Compiles what calls with batches would compile otherwise: see
-    /// [`Filter::finish`]. Link types that occur later are not included.
-    pub fn finish(&self) {
-        self.filters.iter().for_each(|(_, filter)| filter.finish());
-    }
-
     /// Compiles the filter for interface number `index`, from which packets are
-    /// to be selected. To be called before the first packet.
+    /// to be selected, with code for batches: see [`Filter::finish`]. To be called
+    /// before the first packet.
     ///
     /// # Errors
-    /// As [`FilterSet::filter_of`], and if the expression accepts no packet of
-    /// the interface.
+    /// As [`FilterSet::filter_of`] and [`Filter::finish`], and if the expression
+    /// accepts no packet of the interface.
     pub fn require(&mut self, index: usize, interface: &Interface) -> Result<(), FilterError> {
         let link = interface.link;
         if !self.filters.iter().any(|(known, _)| *known == link) {
             let filter = self.compile(link).map_err(|error| wrong(index, interface, error))?;
             self.filters.push((link, filter));
         }
-        Ok(())
+        let finished = self.filter_of(index, interface)?.finish();
+        finished.map_err(|error| wrong(index, interface, error.into()))
     }
 
     /// Compiles the filter for all of `interfaces`. Returns an error for each

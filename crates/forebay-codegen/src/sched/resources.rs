@@ -36,7 +36,7 @@ pub struct Resources {
     words: usize,
     /// The units of each bottleneck.
     capacities: Vec<u64>,
-    /// By node: its kind, one of fewer than 64. Nodes of a kind have the same requests.
+    /// By node: its kind, below 64. Nodes of a kind have the same requests.
     kinds: Vec<u8>,
     /// Requests of each kind that fall into each bottleneck, kind by kind.
     asks: Vec<u64>,
@@ -57,6 +57,7 @@ impl Resources {
             });
             kinds.push(kind as u8);
         }
+        assert!(distinct.len() <= 64, "each kind has a bit of a word");
         let mut bottlenecks = vec![Bottleneck { units: 0, capacity: ISSUE_WIDTH as u8 }];
         bottlenecks.extend(
             connected_unions(&distinct)

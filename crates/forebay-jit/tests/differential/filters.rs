@@ -47,7 +47,7 @@ impl Case {
             let options = Options::new(way.backend, Some(way.isa)).unwrap();
             let filter = Filter::compile(&program, &options);
             let filter = filter.unwrap_or_else(|error| panic!("{name} by {way}: {error}"));
-            filter.finish();
+            filter.finish().unwrap();
             (way, filter)
         };
         let filters = ways.iter().map(compiled).collect();

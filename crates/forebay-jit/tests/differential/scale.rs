@@ -45,7 +45,7 @@ fn agree(
         for way in ways().into_iter().filter(|way| extremes.contains(&way.isa)) {
             let options = Options::new(way.backend, Some(way.isa)).unwrap();
             let filter = Filter::of_function(&function, &options).unwrap();
-            filter.finish();
+            filter.finish().unwrap();
             let size = filter.code().len();
             assert!(size < CODE_PER_ITEM * items, "{name} by {way}: {size} bytes");
             check(name, way, &filter, &packets, &truth, &mut verdict);

@@ -1,11 +1,14 @@
 //! Code for batches, compiled by the first call that needs it.
 
+use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
 use forebay_filter::compile;
-use forebay_jit::{Backend, Filter, FilterSet, Isa, Options, Packets, Tally, cpu};
-use forebay_packet::LinkType;
+use forebay_jit::{
+    Backend, Filter, FilterSet, Isa, JitError, Options, Packets, Tally, cpu, perf_map,
+};
+use forebay_packet::{Interface, LinkType};
 
 /// A filter with predicated loops, and one with branches.
 const EXPRESSIONS: [&str; 2] = ["ip and tcp", "tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420"];
@@ -89,18 +92,34 @@ fn a_finished_filter_has_its_loops_from_the_first_call() {
         let expected = run(&by_call, &traffic.packets());
         let finished = filter(expression);
         let clone = finished.clone();
-        clone.finish();
-        finished.finish();
+        clone.finish().unwrap();
+        finished.finish().unwrap();
         assert_ne!(finished.backend(), Backend::List);
         assert_eq!(run(&finished, &traffic.packets()), expected);
         assert_eq!(finished.code(), by_call.code());
 
         let mut set = FilterSet::new(expression, options(cpu::detect()));
-        set.filter_for(LinkType::ETHERNET).unwrap();
-        set.finish();
+        set.require(0, &Interface::default()).unwrap();
         let of_set = set.filter_for(LinkType::ETHERNET).unwrap();
         assert_eq!(of_set.backend(), by_call.backend());
     }
+}
+
+#[test]
+fn loops_without_their_entry_in_the_perf_map_are_used_and_it_is_reported() {
+    let options = Options { perf_map: true, ..options(cpu::detect()) };
+    let filter = Filter::of_expression("ip", LinkType::ETHERNET, &options).unwrap();
+    let path = perf_map::path();
+    fs::remove_file(&path).unwrap();
+    // No file can be appended to here.
+    fs::create_dir(&path).unwrap();
+    let finished = [filter.finish(), filter.finish()];
+    fs::remove_dir(&path).unwrap();
+    for finished in finished {
+        assert!(matches!(finished, Err(JitError::PerfMap { .. })), "{finished:?}");
+    }
+    assert_ne!(filter.backend(), Backend::List);
+    assert_eq!(run(&filter, &Traffic::new().packets()).1.list, 0);
 }
 
 #[test]
@@ -130,7 +149,7 @@ fn first_calls_at_the_same_time_agree() {
                 scope.spawn(move || {
                     start.wait();
                     if number == 0 {
-                        filter.finish();
+                        filter.finish().unwrap();
                     }
                     run(filter, &traffic.packets())
                 })

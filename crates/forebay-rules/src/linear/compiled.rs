@@ -64,7 +64,7 @@ impl Compiled {
             let mut options = Options::new(backend, Some(isa)).map_err(JitError::from)?;
             options.codegen.ems_patterns = EMS_PATTERNS;
             let filter = Filter::of_function(&verified, &options)?;
-            filter.finish();
+            filter.finish()?;
             Ok(filter)
         };
         Ok(Self { ipv4: compile(Family::Ipv4)?, ipv6: compile(Family::Ipv6)? })

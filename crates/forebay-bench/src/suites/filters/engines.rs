@@ -219,7 +219,7 @@ impl Makers {
                 let filter = variant.compile(subject)?;
                 black_box(filter.run(&[0; 60], 60));
                 first.push(started.elapsed().as_secs_f64() * 1e6);
-                filter.finish();
+                filter.finish()?;
                 let backend = json!(filter.backend().name());
                 let more = [("backend".to_owned(), backend)].into_iter().collect();
                 Ok((Box::new(filter) as Box<dyn Engine>, more))

@@ -69,7 +69,7 @@ pub fn probe(hosts: usize) -> Result<()> {
     let started = Instant::now();
     let mut set = FilterSet::new(expression, options);
     let filter = set.filter_for(LinkType::ETHERNET)?;
-    filter.finish();
+    filter.finish()?;
     let micros = started.elapsed().as_secs_f64() * 1e6;
     check(filter, hosts)?;
     let peak_bytes = process::own_high_water().ok_or("no memory figures")?;

@@ -246,8 +246,7 @@ impl Case {
         };
         let expected = oracle.judge(&batches).ok_or("no packets")?;
         let mut filter = FilterSet::new(FILTER, Code::new(Backend::Auto, None)?);
-        filter.prepare(&[Interface::default()])?;
-        filter.finish();
+        filter.require(0, &Interface::default())?;
         let compile = |list: Arc<RuleList>| -> Result<CompiledRules> {
             let engine = EngineName::Auto.build(&list, cpu::detect())?;
             Ok(CompiledRules::new(list, engine))

@@ -34,7 +34,6 @@ pub fn run(cli: &Cli, args: &FilterArgs, device: &str) -> Result<(), Failure> {
         for (index, interface) in port.interfaces().iter().enumerate() {
             programs.require(index, interface).map_err(Failure::WrongFilter)?;
         }
-        programs.finish();
     }
     let mut sink = Sink::of(cli, args, Format::Pcap)?;
     let stop = Arc::new(AtomicBool::new(false));
