@@ -24,7 +24,7 @@ const LEAST: usize = 16;
 /// The loops of one filter.
 #[derive(Debug)]
 pub(crate) struct Loops {
-    /// What to compile; None once that is begun.
+    /// What to compile; None once that is done.
     source: Mutex<Option<(Verified, Options)>>,
     /// Whether some call compiles them, or did.
     begun: AtomicBool,
@@ -67,9 +67,12 @@ impl Loops {
     pub(crate) fn finish(&self) -> Result<(), JitError> {
         self.begun.store(true, Ordering::Relaxed);
         let compiled = self.compiled.get_or_init(|| {
-            let source = self.source.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let (function, options) = source.expect("this is done once");
-            filter::compile(&function, &options)
+            let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+            let (function, options) = source.as_ref().expect("it is there until this is done");
+            let compiled = filter::compile(function, options);
+            // Only now: a compilation that is cancelled unwinds, and may be tried again.
+            *source = None;
+            compiled
         });
         compiled.as_ref().map_err(Clone::clone)?.mapped.clone()
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::Barrier;
 use std::thread;
 
+use forebay_filter::cancel::{Cancel, Stopped};
 use forebay_filter::compile;
 use forebay_jit::{
     Backend, Filter, FilterSet, Isa, JitError, Options, Packets, Tally, cpu, perf_map,
@@ -52,6 +53,16 @@ fn run(filter: &Filter, packets: &Packets<'_>) -> (Vec<u32>, Tally) {
     let mut verdict = vec![7; packets.len()];
     let tally = filter.run_batch(packets, &mut verdict);
     (verdict, tally)
+}
+
+#[test]
+fn loops_whose_compilation_was_cancelled_are_compiled_by_the_next_call() {
+    let filter = filter(EXPRESSIONS[0]);
+    let cancel = Cancel::default();
+    cancel.cancel();
+    assert!(matches!(cancel.run(|| filter.finish()), Err(Stopped::Cancelled)));
+    filter.finish().unwrap();
+    assert_ne!(filter.backend(), Backend::List);
 }
 
 #[test]

@@ -63,9 +63,7 @@ impl Compiled {
             let verified = Verified::new(function).map_err(JitError::from)?;
             let mut options = Options::new(backend, Some(isa)).map_err(JitError::from)?;
             options.codegen.ems_patterns = EMS_PATTERNS;
-            let filter = Filter::of_function(&verified, &options)?;
-            filter.finish()?;
-            Ok(filter)
+            Ok(Filter::of_function(&verified, &options)?)
         };
         Ok(Self { ipv4: compile(Family::Ipv4)?, ipv6: compile(Family::Ipv6)? })
     }

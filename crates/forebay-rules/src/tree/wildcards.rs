@@ -141,6 +141,7 @@ impl WildcardIndex {
     /// Vectors for `members`, in the order of their labels; address prefixes
     /// of no more than [`ADDRESS_BITS`] bits.
     pub fn new(members: &[&Entry], address_bits: u8) -> Self {
+        assert!(members.is_sorted_by_key(|member| member.label), "the first label is the least");
         let width = members.len().div_ceil(VECTOR_BITS);
         let mut vectors = Vectors { width, known: HashMap::new(), all: Vec::new() };
         let leading = |address: u128, length: u8, byte: u8| {

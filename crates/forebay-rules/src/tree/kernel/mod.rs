@@ -1,13 +1,12 @@
 //! Matching a batch of keys against a forest.
 //!
-//! The packets of a batch go through each step together: all take their root's
-//! child, all those not yet at a block take another, all are held against their
-//! blocks. Within a step no packet waits for another, so that the processor
-//! overlaps as many of their loads as it has room for, which is the software
-//! pipeline of the paper's section 4.2.2 turned by a right angle: there the
-//! rules of one packet overlap, here the packets of one step. Steps have no
-//! branches that depend on what a packet is; those that are not done are kept
-//! in a list that each step shortens.
+//! The packets of a batch go through each step together (`steps.rs`): those that
+//! a tree could still give a lower label take their root's child, all those not
+//! yet at a block take another, all are held against their blocks. Within a
+//! step no packet waits for another, so that the processor overlaps as many of
+//! their loads as it has room for, which is the software pipeline of the paper's
+//! section 4.2.2 turned by a right angle: there the rules of one packet overlap,
+//! here the packets of one step. Which packets a step takes are bits of a word.
 #![allow(unsafe_code, reason = "calls kernels whose instructions the machine was found to have")]
 
 mod avx2;

@@ -132,7 +132,7 @@ fn each(bits: u64, count: usize, with: impl FnMut(usize)) {
     }
 }
 
-/// So many bits.
+/// So many bits, one to [`BATCH`].
 #[inline(always)]
 fn all(count: usize) -> u64 {
     u64::MAX >> (BATCH - count)
@@ -175,12 +175,12 @@ unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
         batch.at.fill(root);
         return;
     }
-    for i in numbers(open) {
+    each(open, keys.len(), |i| {
         // SAFETY: the root is a node; bits are of `keys`.
         unsafe {
             *batch.at.get_unchecked_mut(i) = child::<L, Q, K>(matcher, root, keys.get_unchecked(i));
         }
-    }
+    });
     const { assert!(BLOCK == 1 << 31, "references to blocks are the greater numbers") };
     // Packets that are not done are kept as bits, not as a list in memory: its
     // stores, to places known late, would hold up the loads of the next step.
