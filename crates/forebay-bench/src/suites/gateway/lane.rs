@@ -7,10 +7,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use forebay_broker::control::{self, Request};
 use serde_json::{Value, json};
 
+use super::measure::REPEATS;
 use crate::cores::Cores;
 use crate::failure::{During, Failure, Result};
 use crate::named::named;
@@ -63,6 +65,11 @@ impl Device {
 }
 
 impl Mode {
+    /// Whether flows wait.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Hold | Self::Prefix)
+    }
+
     /// The name of the engine in rows.
     pub fn engine(self) -> String {
         match self {
@@ -106,17 +113,23 @@ impl Rules {
             true => format!("literals = {}", json!(self.files[0])),
             false => format!("rules = {}", json!(self.files)),
         };
-        format!("[scan]\nmax_flows = {FLOWS}\n{key}\ncache = {}\n", json!(self.cache))
+        format!(
+            "[flow]\nidle_timeout = \"{}s\"\n[scan]\nmax_flows = {FLOWS}\n{key}\ncache = {}\n",
+            IDLE.as_secs(),
+            json!(self.cache)
+        )
     }
 }
 
 /// What a ledger says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Taken {
-    /// Frames that the worker took from its input.
+    /// Frames that the worker took from its input, and that it sent.
     pub frames: u64,
-    /// Frames that were withheld.
+    pub sent: u64,
+    /// Frames that were withheld, and those that wait.
     pub withheld: u64,
+    pub held: u64,
     /// Losses by row and name.
     pub losses: Vec<(String, u64)>,
 }
@@ -128,6 +141,8 @@ impl Taken {
         for row in value["ledger"].as_array()? {
             let stage = row["stage"].as_str()?;
             taken.frames += if stage.starts_with("rx ") { row["out"].as_u64()? } else { 0 };
+            taken.sent += if stage.starts_with("tx ") { row["out"].as_u64()? } else { 0 };
+            taken.held += row["held"].as_u64()?;
             for (name, frames) in row["drops"].as_object()? {
                 match (name.as_str(), frames.as_u64()?) {
                     (_, 0) => {}
@@ -162,6 +177,10 @@ pub struct Lane {
     /// The interface that the generator sends by, and the one where frames arrive.
     pub sender: u32,
     pub arrives: String,
+    /// Trials that may still be repeated because frames were lost.
+    pub repeats: usize,
+    /// The end of the last trial.
+    pub ended: Instant,
     running: Running,
 }
 
@@ -179,7 +198,7 @@ impl Lane {
         let forwarder = Forwarder::open(kind, number, setup.program, setup.folder, setup.cores)??;
         let (sender, arrives) = (forwarder.sender, forwarder.arrives.clone());
         let running = Running::Bridge(forwarder);
-        Ok(Self { mode: None, device: Device::Veth, sender, arrives, running })
+        Ok(Self::new(None, Device::Veth, (sender, arrives), running))
     }
 
     pub fn broker(number: usize, device: Device, mode: Mode, setup: &Setup<'_>) -> Result<Self> {
@@ -209,9 +228,18 @@ impl Lane {
                 network::receive_by_napi(&arrives)?;
             }
             let sender = network::link(&arrives)?.index;
-            return Ok(Self { mode: Some(mode), device, sender, arrives: sends, running });
+            return Ok(Self::new(Some(mode), device, (sender, sends), running));
         }
-        Ok(Self { mode: Some(mode), device, sender, arrives, running })
+        Ok(Self::new(Some(mode), device, (sender, arrives), running))
+    }
+
+    fn new(
+        mode: Option<Mode>,
+        device: Device,
+        (sender, arrives): (u32, String),
+        running: Running,
+    ) -> Self {
+        Self { mode, device, sender, arrives, repeats: REPEATS, ended: Instant::now(), running }
     }
 
     pub fn engine(&self) -> String {
@@ -311,9 +339,12 @@ fn configuration(
     )
 }
 
-/// The connections of all rounds until addresses come again: suspect ones are known until they are
-/// silent for the usual `idle_timeout`.
+/// More connections than come within [`IDLE`].
 const FLOWS: usize = 1_000_000;
+
+/// The `idle_timeout`: then a lane has forgotten the flows of a trial, and what waited of those of which
+/// frames were lost has gone on. In a trial no addresses come again within it.
+pub const IDLE: Duration = Duration::from_secs(3);
 
 /// Room for the frames that are under way, of any size.
 const RING: &str = "32MiB";
@@ -325,11 +356,13 @@ mod tests {
     #[test]
     fn a_ledger_is_read() {
         let value = json!({"ledger": [
-            {"stage": "rx wire", "in": 9, "out": 7, "drops": {"ring_full": 2}},
-            {"stage": "group ids", "in": 7, "out": 3, "drops": {"withheld": 4, "no_memory": 0}}]});
+            {"stage": "rx wire", "in": 9, "out": 7, "drops": {"ring_full": 2}, "held": 0},
+            {"stage": "group ids", "in": 7, "out": 2, "held": 1,
+             "drops": {"withheld": 4, "no_memory": 0}},
+            {"stage": "tx ids", "in": 2, "out": 2, "drops": {}, "held": 0}]});
         let taken = Taken::read(&value).unwrap();
         let losses = vec![("rx wire: ring_full".to_owned(), 2)];
-        assert_eq!(taken, Taken { frames: 7, withheld: 4, losses });
+        assert_eq!(taken, Taken { frames: 7, sent: 2, withheld: 4, held: 1, losses });
         assert!(taken.losses_since(&taken).is_empty());
         assert_eq!(taken.losses_since(&Taken::default()), taken.losses);
         assert_eq!(Taken::read(&json!({})), None);

@@ -2,8 +2,13 @@
 //!
 //! **Throughput** is the frames that the broker takes in while it always has some: [`WINDOW`] are under
 //! way, and the generator may send another for each that the broker has taken, by its own ledger. So
-//! nothing is lost, and flows are not torn. The bridge takes turns with the generator on one
+//! nothing is lost as a rule, and flows are not torn. The bridge takes turns with the generator on one
 //! processor, so that the generator sends as fast as it can.
+//!
+//! Each frame that was sent has arrived, was withheld, waits, or was lost at a place with a name. If none
+//! was lost, those have arrived that the offline gateway lets through. If some were, the trial is repeated.
+//! No trial begins before the lane has forgotten the flows of the one before: addresses come again, and
+//! connections of which frames were lost are in doubt.
 //!
 //! **Delay** is that of each frame, from the generator's program to the one that counts it.
 
@@ -15,7 +20,7 @@ use std::time::{Duration, Instant};
 use forebay_bpf::programs::replay::Arrivals;
 use forebay_bpf::{XdpLink, XdpMode};
 
-use super::lane::{Device, Lane, Mode, Taken};
+use super::lane::{Device, IDLE, Lane, Mode, Taken};
 use super::load::Load;
 use crate::cores::Cores;
 use crate::failure::{Result, ensure};
@@ -34,15 +39,21 @@ const TAP_POLL: Duration = Duration::from_millis(1);
 /// Time before the first frame counts.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// The longest wait for the last frames of a trial.
+/// The longest wait for the last frames of a trial, and for a next one while its last round is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where frames are lost between the generator and the input: the ring of a veth device has 256
 /// entries, and is emptied later than usual while other programs use the processor.
 const DEVICE: &str = "the device before the input";
 
-/// How often a trial is repeated in which frames were lost.
-const REPEATS: usize = 4;
+/// Where they are lost between the output, or the bridge, and the program that counts them.
+const BEHIND: &str = "the device behind the output";
+
+/// Trials of a lane, with frames of a size, that are repeated because frames were lost.
+pub const REPEATS: usize = 4;
+
+/// Flows are forgotten, and go on, so long after their time at most.
+const MARGIN: Duration = Duration::from_millis(500);
 
 /// Lost frames are waited for no longer.
 const SILENCE: Duration = Duration::from_millis(100);
@@ -79,6 +90,10 @@ pub struct Trial<'a> {
     before: Taken,
     begun: u64,
     window: (u64, Duration),
+    /// Frames that the lane took or lost when there last were more, and when that was; and frames that
+    /// did not reach it.
+    progress: (u64, Instant),
+    lost: u64,
 }
 
 impl<'a> Trial<'a> {
@@ -92,51 +107,80 @@ impl<'a> Trial<'a> {
         let arrivals = Arrivals::load(&load.replayed, timed)?;
         let interface = network::link(&lane.arrives)?.index;
         let link = XdpLink::attach(arrivals.program(), interface, XdpMode::Any)?;
+        sleep((IDLE + MARGIN).saturating_sub(lane.ended.elapsed()));
         let before = lane.taken()?;
+        ensure!(before.held == 0, "{}: {} frames still wait", lane.name(), before.held);
         let traffic = if timed { &load.timed } else { &load.traffic };
         let sender = Sender::start(traffic, lane.sender, cores.generator)?;
         let begun = sender.sent().frames;
         let from_host = (lane.mode, lane.device) == (Some(Mode::Back), Device::Tap);
         let window = if from_host { (TAP_WINDOW, TAP_POLL) } else { (WINDOW, POLL) };
-        Ok(Self { lane, load, stop, sender, arrivals, _link: link, before, begun, window })
+        Ok(Self {
+            lane,
+            load,
+            stop,
+            sender,
+            arrivals,
+            _link: link,
+            before,
+            begun,
+            window,
+            progress: (0, Instant::now()),
+            lost: 0,
+        })
     }
 
     fn sent(&self) -> u64 {
         self.sender.sent().frames - self.begun
     }
 
-    /// Frames that the lane has taken in, with those lost there.
-    fn taken(&mut self) -> Result<u64> {
+    /// Frames that the lane has taken in, and those with what it lost there.
+    fn taken(&mut self) -> Result<(u64, u64)> {
         if self.stop.load(Ordering::Relaxed) {
             return Err("interrupted".into());
         }
         if self.lane.is_in_kernel() {
-            return Ok(self.sent());
+            return Ok((self.sent(), self.sent()));
         }
-        Ok(self.lane.taken()?.frames - self.before.frames)
+        let taken = self.lane.taken()?;
+        let frames = taken.frames - self.before.frames;
+        Ok((frames, frames + at_input(&taken.losses_since(&self.before))))
     }
 
     /// Keeps frames under way. Returns frames taken a second, between the first reading and the
     /// last, and the broker's time for one.
     fn pump(&mut self, duration: Duration) -> Result<(f64, f64)> {
         let started = Instant::now();
-        let first = self.taken()?;
+        let (first, _) = self.taken()?;
         let (begun, used) = (Instant::now(), self.lane.cpu_nanos());
         loop {
-            let taken = self.taken()?;
+            let (taken, gone) = self.taken()?;
             let at = begun.elapsed();
             if started.elapsed() >= duration {
                 let frames = (taken - first) as f64;
                 let used = (self.lane.cpu_nanos() - used) as f64;
                 return Ok((frames / at.as_secs_f64(), used / frames.max(1.0)));
             }
-            let allowed = match self.lane.is_in_kernel() {
-                true => u64::MAX,
-                false => self.begun + taken + self.window.0,
-            };
-            self.sender.allow(allowed);
+            self.refill(gone, u64::MAX - self.begun);
             sleep(self.window.1);
         }
+    }
+
+    /// Has as many frames under way as a lane has room for, `end` in all, of which `gone` are so no more,
+    /// nor those that a device lost before the input.
+    fn refill(&mut self, gone: u64, end: u64) {
+        let allowed = match self.lane.is_in_kernel() {
+            true => end,
+            false => {
+                if gone != self.progress.0 {
+                    self.progress = (gone, Instant::now());
+                } else if self.progress.1.elapsed() > SILENCE {
+                    self.lost = self.sent() - gone;
+                }
+                end.min(gone + self.lost + self.window.0)
+            }
+        };
+        self.sender.allow(self.begun + allowed);
     }
 
     pub fn throughput(&mut self, duration: Duration) -> Result<Throughput> {
@@ -166,14 +210,17 @@ impl<'a> Trial<'a> {
     fn finish_round(&mut self, windowed: bool) -> Result<()> {
         let round = self.load.frames.len() as u64;
         let end = (self.sent() / round + 2) * round;
-        let started = Instant::now();
-        while self.sent() < end && started.elapsed() < PATIENCE {
-            let allowed = match windowed && !self.lane.is_in_kernel() {
-                true => end.min(self.taken()? + self.window.0),
-                false => end,
-            };
-            self.sender.allow(self.begun + allowed);
+        let (mut last, mut at) = (self.sent(), Instant::now());
+        while last < end && at.elapsed() < PATIENCE {
+            let (_, gone) = self.taken()?;
+            match windowed {
+                true => self.refill(gone, end),
+                false => self.sender.allow(self.begun + end),
+            }
             sleep(self.window.1);
+            if self.sent() != last {
+                (last, at) = (self.sent(), Instant::now());
+            }
         }
         let sent = self.sent();
         ensure!(
@@ -188,8 +235,10 @@ impl<'a> Trial<'a> {
     fn wait(&mut self, expected: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut last, mut at) = ((0, 0), started);
-        while started.elapsed() < PATIENCE && at.elapsed() < SILENCE {
-            let now = (self.taken()?, self.arrivals.frames().0);
+        // What waits without an end goes on after the idle timeout, as at the end of a capture.
+        let silence = if self.lane.mode.is_some_and(Mode::holds) { IDLE + MARGIN } else { SILENCE };
+        while started.elapsed() < PATIENCE && at.elapsed() < silence {
+            let now = (self.taken()?.1, self.arrivals.frames().0);
             if now == (self.sent(), expected) {
                 break;
             }
@@ -210,21 +259,30 @@ impl<'a> Trial<'a> {
         let taken = self.lane.taken()?;
         let mut losses = taken.losses_since(&self.before);
         let sent = self.sent();
-        let in_all =
-            if self.lane.is_in_kernel() { sent } else { taken.frames - self.before.frames };
-        let at_input: u64 =
-            losses.iter().filter(|(name, _)| name.starts_with("rx ")).map(|(_, n)| n).sum();
+        let since = |now: u64, before| if self.lane.is_in_kernel() { sent } else { now - before };
+        let in_all = since(taken.frames, self.before.frames);
+        let out = since(taken.sent, self.before.sent);
+        let kept = taken.withheld + taken.held - self.before.withheld - self.before.held;
+        let at_input = at_input(&losses);
+        let inside = losses.iter().map(|(_, frames)| frames).sum::<u64>() - at_input;
         let name = self.lane.name();
         ensure!(in_all + at_input <= sent, "{name}: {in_all} frames were taken of {sent}");
-        if in_all + at_input < sent {
-            losses.push((DEVICE.to_owned(), sent - in_all - at_input));
+        ensure!(
+            in_all == out + kept + inside && arrived <= out,
+            "{name}: of {in_all} frames that were taken, {out} went on, {kept} were withheld or wait, \
+             and {inside} were lost; {arrived} arrived: {losses:?}"
+        );
+        for (place, frames) in [(DEVICE, sent - in_all - at_input), (BEHIND, out - arrived)] {
+            if frames > 0 {
+                losses.push((place.to_owned(), frames));
+            }
         }
         let lost: u64 = losses.iter().map(|(_, frames)| frames).sum();
         let by_frame = self.arrivals.by_frame();
         let wrong = by_frame.iter().zip(&passing.frames);
         let wrong = wrong.filter(|(times, passes)| **times != u64::from(**passes) * rounds).count();
         ensure!(
-            lost > 0 || (wrong == 0 && arrived == expected),
+            lost > 0 || (wrong == 0 && arrived == expected && kept == sent - expected),
             "{name}: {arrived} frames arrived in {rounds} rounds instead of {expected}; {wrong} of a \
              round not as the offline gateway lets through: {}",
             self.lane.remarks()?
@@ -254,24 +312,30 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// A trial of a lane. One that loses frames is repeated, as flows are not whole then.
+/// Frames that were lost at the input.
+fn at_input(losses: &[(String, u64)]) -> u64 {
+    losses.iter().filter(|(name, _)| name.starts_with("rx ")).map(|(_, frames)| frames).sum()
+}
+
+/// A trial of a lane. One that loses frames is repeated, as flows are not whole then, unless the lane
+/// does so again and again.
 pub fn on_lane(
     lane: &mut Lane,
     load: &Load,
     (cores, stop, timed): (&Cores, &Arc<AtomicBool>, bool),
     act: impl Fn(&mut Trial<'_>) -> Result<Throughput>,
 ) -> Result<(Throughput, Option<Delays>)> {
-    let mut tries = 0;
     loop {
         let mut trial = Trial::open(lane, load, cores, stop, timed)?;
         let outcome = act(&mut trial)?;
         let delays = timed.then(|| trial.delays());
         trial.close()?;
-        if outcome.losses.is_empty() || tries == REPEATS {
+        lane.ended = Instant::now();
+        if outcome.losses.is_empty() || lane.repeats == 0 {
             return Ok((outcome, delays));
         }
         let name = lane.name();
         eprintln!("{name}: repeated, as frames were lost: {:?}", outcome.losses);
-        tries += 1;
+        lane.repeats -= 1;
     }
 }

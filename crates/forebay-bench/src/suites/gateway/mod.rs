@@ -28,7 +28,7 @@ use connections::Conversation;
 use consumers::Consumer;
 use lane::{Device, Lane, Mode, Rules, Setup};
 use load::Load;
-use measure::{Delays, Throughput, on_lane};
+use measure::{Delays, REPEATS, Throughput, on_lane};
 use report::Subject;
 use scanning::Scanning;
 
@@ -49,6 +49,9 @@ const QUICK_DELAY_TIME: Duration = Duration::from_millis(500);
 /// Rounds that are given to a program that reads the device.
 const CONSUMED: u64 = 5;
 const QUICK_CONSUMED: u64 = 1;
+
+/// Devices that programs read.
+const CONSUMED_FROM: [Device; 2] = [Device::Veth, Device::Tap];
 
 /// A trial without loss at this part of the throughput.
 const STEADY: f64 = 0.9;
@@ -144,7 +147,10 @@ impl<'a> Suite<'a> {
             let engine = mode.engine();
             let is_included =
                 SIZES.iter().any(|size| self.options.names(&format!("{size}/{device}/{engine}")));
-            self.options.has_engine(&engine) && is_included && device.has(*mode)
+            let is_consumed = self.options.names("consumers")
+                && CONSUMED_FROM.contains(device)
+                && [Mode::Annotate, Mode::Hold].contains(mode);
+            self.options.has_engine(&engine) && (is_included || is_consumed) && device.has(*mode)
         };
         let mut lanes = Vec::new();
         if self.options.has_engine("bridge") {
@@ -177,12 +183,16 @@ impl<'a> Suite<'a> {
         let places: Vec<usize> =
             (0..lanes.len()).filter(|&place| self.includes(size, &lanes[place])).collect();
         let mut times = vec![Vec::new(); lanes.len()];
+        lanes.iter_mut().for_each(|lane| lane.repeats = REPEATS);
         let mut scanning = Scanning::new(&self.rules, load.batches()?)?;
         let mut scanned = Vec::new();
         for round in 0..self.options.rounds.unwrap_or(rounds) {
             for &place in &places {
-                eprintln!("{size} bytes, round {round}: {}", lanes[place].name());
-                times[place].push(self.throughput(&mut lanes[place], &load, time)?);
+                let lane = &mut lanes[place];
+                let trial = self.throughput(lane, &load, time)?;
+                let (name, rate) = (lane.name(), trial.rate);
+                eprintln!("{size} bytes, round {round}: {name}: {rate:.0} frames a second");
+                times[place].push(trial);
             }
             // The first pass warms caches up.
             scanning.round()?;
@@ -240,7 +250,7 @@ impl<'a> Suite<'a> {
         let lane = |device, mode| {
             self.lanes.iter().find(|lane| lane.device == device && lane.mode == Some(mode))
         };
-        for device in [Device::Veth, Device::Tap] {
+        for device in CONSUMED_FROM {
             let (Some(all), Some(hold)) = (lane(device, Mode::Annotate), lane(device, Mode::Hold))
             else {
                 continue;
