@@ -122,8 +122,6 @@ pub struct Writer {
     /// Whether pcap may be converted to pcapng.
     may_turn: bool,
     interfaces: Arc<Vec<Interface>>,
-    /// With pcapng, the block that describes each interface.
-    descriptions: Vec<Vec<u8>>,
     options: WriteOptions,
 }
 
@@ -154,7 +152,6 @@ impl Writer {
             format,
             may_turn,
             interfaces: Arc::default(),
-            descriptions: Vec::new(),
             options: options.clone(),
         };
         writer.start(interfaces)?;
@@ -272,7 +269,7 @@ impl Writer {
     /// If the file cannot be written, or another cannot be created beside it.
     pub fn prepare(&mut self) -> Result<(), Error> {
         let path = self.path();
-        let prepared = self.describe(self.descriptions.len());
+        let prepared = self.describe(usize::MAX);
         let prepared = prepared.and_then(|()| self.sink.prepare(&path));
         prepared.map_err(|source| self.write_failed(source))
     }
@@ -284,7 +281,7 @@ impl Writer {
     pub fn finish(mut self) -> Result<Summary, Error> {
         let (path, format) = (self.path(), self.format);
         let failed = |source| Error::Write { file: shown(&path), source };
-        self.describe(self.descriptions.len()).map_err(failed)?;
+        self.describe(usize::MAX).map_err(failed)?;
         let file_len = self.sink.len();
         let Tally { packets, bytes } = self.sink.finish(&path).map_err(failed)?.tally;
         Ok(Summary { packets, bytes, file_len, path, format })
@@ -322,7 +319,6 @@ impl Writer {
         }
         self.sink.buffer().extend_from_slice(&pcapng::section_header());
         self.interfaces = Arc::default();
-        self.descriptions.clear();
         self.adopt(interfaces)
     }
 
@@ -345,9 +341,8 @@ impl Writer {
         }
         if self.format == Format::Pcapng {
             for interface in &interfaces[known..] {
-                let block = pcapng::interface_block(interface, self.options.snap_len)
+                pcapng::interface_block(interface, self.options.snap_len)
                     .map_err(|misfit| self.does_not_fit(misfit.text(interface)))?;
-                self.descriptions.push(block);
             }
         }
         self.interfaces = Arc::clone(interfaces);
@@ -364,8 +359,12 @@ impl Writer {
     /// Only the first one is written before it has packets: libpcap reads up to the description of
     /// an interface whose link type is another than the first one's.
     fn describe(&mut self, count: usize) -> io::Result<()> {
-        for block in self.descriptions.iter().take(count).skip(self.described()) {
-            self.sink.put(block, Content::INTERFACE)?;
+        let count = if self.format == Format::Pcap { 0 } else { count };
+        for interface in self.interfaces.iter().take(count).skip(self.described()) {
+            // They fitted when they came.
+            let block = pcapng::interface_block(interface, self.options.snap_len)
+                .map_err(|misfit| io::Error::other(misfit.text(interface)))?;
+            self.sink.put(&block, Content::INTERFACE)?;
         }
         Ok(())
     }
