@@ -107,7 +107,7 @@ fn check(
     let options_and_program = || format!("{:?}\n{}", options.codegen, program.listing());
     let filter = Filter::compile(program, options).expect("every program compiles");
     // Batches too small to compile the loops are to run them, too.
-    filter.finish();
+    filter.finish().expect("code for batches compiles");
     verdict.fill(0xdead_beef);
     filter.run_batch(packets, verdict);
     assert_eq!(verdict, truth, "{}", options_and_program());
