@@ -364,7 +364,7 @@ impl Scan<'_> {
                     let start = part.offset + (at - part.start) - literal.before();
                     // In the body it is there if its case does not matter.
                     let is_there = literal.nocase && at > body
-                        || whole.has(start, groups.text(group), groups.is_nocase(group));
+                        || whole.has(start, groups.text(group), literal.nocase);
                     if is_there {
                         self.stamps.renew(group, stamp);
                         report(self.matches, self.engine, &self.job, part, group);

@@ -29,14 +29,6 @@ impl Level for Avx2 {
     /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    unsafe fn extract(word: u64, mask: u64) -> u64 {
-        _pext_u64(word, mask)
-    }
-
-    /// # Safety
-    /// The machine has the level.
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2")]
     unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64 {
         // Numbers without a sign are compared as such with one.
         let sign = _mm256_set1_epi32(i32::MIN);

@@ -29,14 +29,6 @@ impl Level for Avx512 {
     /// The machine has the level.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
-    unsafe fn extract(word: u64, mask: u64) -> u64 {
-        _pext_u64(word, mask)
-    }
-
-    /// # Safety
-    /// The machine has the level.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,bmi1,bmi2")]
     unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64 {
         let least = _mm512_set1_epi32(least as i32);
         let mut set = 0;

@@ -14,19 +14,14 @@ use crate::tree::labels::NO_LABEL;
 use crate::tree::layout::{BLOCK, CHAIN, NUMBER};
 use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, WildcardIndex};
+use std::arch::x86_64::_pext_u64;
 
-/// The instructions of a level.
+/// The instructions of a level, which has those of BMI2.
 pub(super) trait Level {
-    /// The bits of `word` that `mask` has, together at the low end.
-    ///
-    /// # Safety
-    /// The machine has the level. Likewise below.
-    unsafe fn extract(word: u64, mask: u64) -> u64;
-
     /// A bit for each number that is greater than `least`.
     ///
     /// # Safety
-    /// See above.
+    /// The machine has the level. Likewise below.
     unsafe fn above(numbers: &[u32; BATCH], least: u32) -> u64;
 
     /// The lanes of `block` that the packet matches, which has these ports, by [`port_words`], and
@@ -143,18 +138,14 @@ fn all(count: usize) -> u64 {
 /// # Safety
 /// As [`classify`]; `node` is a node of `matcher`.
 #[inline(always)]
-unsafe fn child<L: Level, const Q: usize, K: TreeKey>(
-    matcher: &Matcher<Q>,
-    node: u32,
-    key: &K,
-) -> u32 {
-    // SAFETY: nodes are referred to only where they are; a node's word is one
+unsafe fn child<const Q: usize, K: TreeKey>(matcher: &Matcher<Q>, node: u32, key: &K) -> u32 {
+    // SAFETY: the machine has BMI2; nodes are referred to only where they are; a node's word is one
     // of the key's, which is a whole number of 64-bit words without padding
     // between fields; and its children are as many as its mask has subsets.
     unsafe {
         let node = matcher.forest.nodes.get_unchecked(node as usize);
         let word = *(&raw const *key).cast::<u64>().add(node.word as usize);
-        let child = node.base as usize + L::extract(word, node.mask) as usize;
+        let child = node.base as usize + _pext_u64(word, node.mask) as usize;
         *matcher.forest.slots.get_unchecked(child)
     }
 }
@@ -178,7 +169,7 @@ unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
     each(open, keys.len(), |i| {
         // SAFETY: the root is a node; bits are of `keys`.
         unsafe {
-            *batch.at.get_unchecked_mut(i) = child::<L, Q, K>(matcher, root, keys.get_unchecked(i));
+            *batch.at.get_unchecked_mut(i) = child::<Q, K>(matcher, root, keys.get_unchecked(i));
         }
     });
     const { assert!(BLOCK == 1 << 31, "references to blocks are the greater numbers") };
@@ -192,7 +183,7 @@ unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
             // node.
             unsafe {
                 let at = batch.at.get_unchecked_mut(i);
-                *at = child::<L, Q, K>(matcher, *at, keys.get_unchecked(i));
+                *at = child::<Q, K>(matcher, *at, keys.get_unchecked(i));
             }
         }
         // SAFETY: as this function's own.
