@@ -104,10 +104,11 @@ impl<'a> Trial<'a> {
         stop: &'a AtomicBool,
         timed: bool,
     ) -> Result<Self> {
+        // What waits of the trial before goes on after the idle timeout, and is not counted.
+        sleep((IDLE + MARGIN).saturating_sub(lane.ended.elapsed()));
         let arrivals = Arrivals::load(&load.replayed, timed)?;
         let interface = network::link(&lane.arrives)?.index;
         let link = XdpLink::attach(arrivals.program(), interface, XdpMode::Any)?;
-        sleep((IDLE + MARGIN).saturating_sub(lane.ended.elapsed()));
         let before = lane.taken()?;
         ensure!(before.held == 0, "{}: {} frames still wait", lane.name(), before.held);
         let traffic = if timed { &load.timed } else { &load.traffic };
@@ -235,9 +236,7 @@ impl<'a> Trial<'a> {
     fn wait(&mut self, expected: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut last, mut at) = ((0, 0), started);
-        // What waits without an end goes on after the idle timeout, as at the end of a capture.
-        let silence = if self.lane.mode.is_some_and(Mode::holds) { IDLE + MARGIN } else { SILENCE };
-        while started.elapsed() < PATIENCE && at.elapsed() < silence {
+        while started.elapsed() < PATIENCE && at.elapsed() < SILENCE {
             let now = (self.taken()?.1, self.arrivals.frames().0);
             if now == (self.sent(), expected) {
                 break;
