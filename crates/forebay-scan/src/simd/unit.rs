@@ -74,7 +74,7 @@ impl Unit {
             Filter::Long(pairs) => kernel::probe_pairs(level, text, len, pairs, positions),
             Filter::LongBuckets(buckets, bloom) => {
                 let count = kernel::probe_all::<4>(level, text, len, buckets, positions);
-                kernel::retain(level, text, bloom, positions, count)
+                kernel::retain(text, bloom, positions, count)
             }
         };
         for windows in lists.positions[..count].chunks(TOGETHER) {

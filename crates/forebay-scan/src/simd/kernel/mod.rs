@@ -153,13 +153,8 @@ pub fn probe_fourths(
     assert!(len <= CAPACITY);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vbmi(_) => {
+        Level::Avx512Vbmi(_) | Level::Avx512(_) | Level::Avx2(_) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::vbmi::probe_fourths(text, len, bloom, found) }
-        }
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512(_) | Level::Avx2(_) => {
-            // SAFETY: likewise.
             unsafe { avx2::probe_fourths(text, len, bloom, found) }
         }
         Level::Scalar => {
@@ -182,13 +177,8 @@ pub fn probe_pairs(
     assert!(len <= CAPACITY);
     match level {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vbmi(_) => {
+        Level::Avx512Vbmi(_) | Level::Avx512(_) | Level::Avx2(_) => {
             // SAFETY: the machine has the instructions, and `len` was checked.
-            unsafe { avx512::vbmi::probe_pairs(text, len, pairs, found) }
-        }
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512(_) | Level::Avx2(_) => {
-            // SAFETY: likewise.
             unsafe { avx2::probe_pairs(text, len, pairs, found) }
         }
         Level::Scalar => {
@@ -256,32 +246,17 @@ pub fn probe_all<const W: usize>(
 /// Keeps of the first `count` positions, each less than [`CAPACITY`], those whose 4 bytes pass
 /// `bloom`, and returns their number.
 #[inline]
-pub fn retain(
-    level: Level,
-    text: &Bytes,
-    bloom: &Bloom,
-    found: &mut Positions,
-    count: usize,
-) -> usize {
+pub fn retain(text: &Bytes, bloom: &Bloom, found: &mut Positions, count: usize) -> usize {
     assert!(found[..count].iter().all(|&position| usize::from(position) < CAPACITY));
-    match level {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512Vbmi(_) => {
-            // SAFETY: the machine has the instructions; positions were checked.
-            unsafe { avx512::vbmi::retain(text, bloom, found, count) }
-        }
-        _ => {
-            let mut kept = 0;
-            for i in 0..count {
-                let position = found[i];
-                found[kept] = position;
-                // SAFETY: positions were checked.
-                let window = unsafe { window(text, position.into()) };
-                kept += passes(bloom, window);
-            }
-            kept
-        }
+    let mut kept = 0;
+    for i in 0..count {
+        let position = found[i];
+        found[kept] = position;
+        // SAFETY: positions were checked.
+        let window = unsafe { window(text, position.into()) };
+        kept += passes(bloom, window);
     }
+    kept
 }
 
 /// Writes a bit for each of the first `len` positions, whether the byte is as the one behind it and
@@ -437,23 +412,16 @@ mod tests {
     }
 
     #[test]
-    fn filters_of_512_bits_agree() {
+    fn loops_of_512_bits_agree() {
         if !avx512::is_here() {
             return eprintln!("skipped: the machine has no AVX-512");
         }
         let mut random = Random::new(2);
-        for round in 0..100 {
+        for _ in 0..100 {
             let text = text(&mut random, 1_000);
-            let mut windows: Vec<u32> =
-                (0..50).map(|_| four(&text[random.below(990) as usize..])).collect();
-            if round % 2 == 0 {
-                windows.retain(|&window| !pairs::is_run(window));
-            }
-            let (bloom, pairs) = (Bloom::new(&windows), Pairs::new(&windows));
             let mut buffer = Buffer::new();
             buffer.append(&text, Level::Scalar);
             buffer.seal();
-            avx512::tests::agrees(buffer.bytes(), 960, &bloom, &pairs);
             let mut folded = vec![0; text.len() + STEP];
             // SAFETY: the machine has the instructions, and there is room.
             unsafe { avx512::fold(&text, &mut folded) };

@@ -4,65 +4,13 @@ use std::arch::x86_64::*;
 
 use forebay_packet::Vectors;
 
-use super::super::super::bloom::Bloom;
 use super::super::super::buckets::Buckets;
-use super::super::super::buffer::{Bytes, FRONT};
-use super::super::super::pairs::Pairs;
+use super::super::super::buffer::Bytes;
 use super::super::{Positions, STEP};
-use super::{Filter, load, pass_pairs};
+use super::load;
 
 pub fn is_here() -> bool {
     super::is_here() && Vectors::Avx512Vbmi.are_here()
-}
-
-/// # Safety
-/// `len` is at most `CAPACITY`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
-pub unsafe fn probe_fourths(
-    text: &Bytes,
-    len: usize,
-    bloom: &Bloom,
-    found: &mut Positions,
-) -> usize {
-    // SAFETY: as the caller promises.
-    unsafe { Filter::new(bloom).probe_fourths(text, len, found) }
-}
-
-/// # Safety
-/// `len` is at most `CAPACITY`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-pub unsafe fn probe_pairs(text: &Bytes, len: usize, pairs: &Pairs, found: &mut Positions) -> usize {
-    let mut count = 0;
-    for start in (0..len).step_by(STEP) {
-        // SAFETY: the position is less than `CAPACITY`; at most `start` positions are written.
-        count = unsafe { write(pass_pairs(text, start, pairs), start, count, found) };
-    }
-    count
-}
-
-/// Keeps of the first `count` positions those whose windows pass, and returns their number.
-///
-/// # Safety
-/// The positions are less than `CAPACITY`; `count` is at most that.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-pub unsafe fn retain(text: &Bytes, bloom: &Bloom, found: &mut Positions, count: usize) -> usize {
-    let filter = Filter::new(bloom);
-    let mut kept = 0;
-    for at in (0..count).step_by(16) {
-        let valid = u16::MAX >> (16 - (count - at).min(16));
-        // SAFETY: 32 bytes are read from a position that is less than `count`; those that are not
-        // valid become 0.
-        let positions = unsafe { _mm256_maskz_loadu_epi16(valid, found.as_ptr().add(at).cast()) };
-        let wide = _mm512_cvtepu16_epi32(positions);
-        // SAFETY: 4 bytes are read from positions that are less than `CAPACITY`.
-        let windows = unsafe { _mm512_i32gather_epi32::<1>(wide, text.as_ptr().add(FRONT).cast()) };
-        let passed = filter.pass(windows) & valid;
-        let positions = _mm256_maskz_compress_epi16(passed, positions);
-        // SAFETY: 32 bytes are written, over positions that were read.
-        unsafe { _mm256_storeu_si256(found.as_mut_ptr().add(kept).cast(), positions) };
-        kept += passed.count_ones() as usize;
-    }
-    kept
 }
 
 /// The numbers from 0 to 63.
