@@ -307,6 +307,7 @@ mod tests {
                 let (len, flags) = (carried.payload.len(), plain.tcp_flags.unwrap());
                 assert!(len == 0 || bytes.len() == size - CHECK_SEQUENCE);
                 assert!(len > 0 || bytes.len() == SHORTEST);
+                assert_eq!(flags & flag::PSH != 0, len > 0);
                 let (sequence, _) = carried.tcp_numbers.unwrap();
                 let key = decoder.decode(LinkType::ETHERNET, bytes).key;
                 let known = next.entry((key, plain.reversed)).or_insert((sequence, 0));

@@ -65,6 +65,11 @@ impl Device {
 }
 
 impl Mode {
+    /// Whether flows wait.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Hold | Self::Prefix)
+    }
+
     /// The name of the engine in rows.
     pub fn engine(self) -> String {
         match self {

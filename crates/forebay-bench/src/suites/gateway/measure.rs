@@ -236,7 +236,9 @@ impl<'a> Trial<'a> {
     fn wait(&mut self, expected: u64) -> Result<u64> {
         let started = Instant::now();
         let (mut last, mut at) = ((0, 0), started);
-        while started.elapsed() < PATIENCE && at.elapsed() < SILENCE {
+        // What waits without an end, as frames were lost, goes on after the idle timeout.
+        let silence = if self.lane.mode.is_some_and(Mode::holds) { IDLE + MARGIN } else { SILENCE };
+        while started.elapsed() < PATIENCE && at.elapsed() < silence {
             let now = (self.taken()?.1, self.arrivals.frames().0);
             if now == (self.sent(), expected) {
                 break;
