@@ -17,6 +17,13 @@ use std::time::{Duration, Instant};
 /// How long a writer waits for readers of the previous version.
 const SETTLING: Duration = Duration::from_millis(2);
 
+/// It does not give its processor away for so long: most readers match a batch in less, and a thread that
+/// builds a list would keep the processor until its time slice ends, mostly after 4 ms.
+const SPINNING: Duration = Duration::from_micros(50);
+
+/// Then it sleeps for so long at a time.
+const NAP: Duration = Duration::from_micros(20);
+
 /// When a change is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -157,7 +164,10 @@ impl Shared {
         // the change has returned are in later batches.
         let since = Instant::now();
         while Arc::strong_count(&old) > 1 && since.elapsed() < SETTLING {
-            std::thread::yield_now();
+            match since.elapsed() < SPINNING {
+                true => std::hint::spin_loop(),
+                false => std::thread::sleep(NAP),
+            }
         }
         // Kept here, so that no reader has to free its memory.
         let left = state.list.take_left();
