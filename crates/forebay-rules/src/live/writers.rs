@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 /// How long a writer waits for readers of the previous version.
 const SETTLING: Duration = Duration::from_millis(2);
 
-/// It does not give its processor away for so long: most readers match a batch in less, and a thread that
-/// builds a list would keep the processor until its time slice ends, mostly after 4 ms.
+/// A writer that waits does not give its processor away for so long: most readers match a batch in less, and
+/// a thread that builds a list would keep the processor for the rest of its time slice, some milliseconds.
 const SPINNING: Duration = Duration::from_micros(50);
 
-/// Then it sleeps for so long at a time.
+/// Then it sleeps for at least so long at a time.
 const NAP: Duration = Duration::from_micros(20);
 
 /// When a change is in force.
