@@ -22,7 +22,7 @@ const SETTLING: Duration = Duration::from_millis(2);
 const SPINNING: Duration = Duration::from_micros(50);
 
 /// Then it sleeps for at least so long at a time.
-const NAP: Duration = Duration::from_micros(20);
+const PAUSE: Duration = Duration::from_micros(20);
 
 /// When a change is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +166,7 @@ impl Shared {
         while Arc::strong_count(&old) > 1 && since.elapsed() < SETTLING {
             match since.elapsed() < SPINNING {
                 true => std::hint::spin_loop(),
-                false => std::thread::sleep(NAP),
+                false => std::thread::sleep(PAUSE),
             }
         }
         // Kept here, so that no reader has to free its memory.

@@ -1,4 +1,4 @@
-//! Loops over vectors of 512 bits, with what all processors with AVX-512 have (F, BW, DQ, VL).
+//! Loops over vectors of 512 bits, with F and BW, which nearly all processors with AVX-512 have.
 //!
 //! All but [`probe_all`] is for processors with VBMI only: on Cascade Lake, AVX2 is faster, as vectors
 //! of 512 bits lower the frequency. Filters that read words are those of AVX2 at all levels: loads one by
@@ -16,10 +16,7 @@ use super::super::runs;
 use super::{Positions, STEP, avx2, write};
 
 pub fn is_here() -> bool {
-    avx2::is_here()
-        && Vectors::Avx512.are_here()
-        && std::is_x86_feature_detected!("avx512dq")
-        && std::is_x86_feature_detected!("avx512vl")
+    avx2::is_here() && Vectors::Avx512.are_here()
 }
 
 /// The 64 bytes at a position.
@@ -36,7 +33,7 @@ unsafe fn load(text: &Bytes, position: usize) -> __m512i {
 
 /// # Safety
 /// `to` is at least 64 bytes longer than `text`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,bmi1,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,bmi1,bmi2,popcnt")]
 pub unsafe fn fold(text: &[u8], to: &mut [u8]) {
     let (first, letters) = (_mm512_set1_epi8(b'A' as i8), _mm512_set1_epi8(26));
     let small = _mm512_set1_epi8(0x20);

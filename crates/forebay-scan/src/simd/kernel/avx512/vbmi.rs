@@ -30,7 +30,7 @@ static COUNT: [u8; 64] = {
 /// # Safety
 /// `count` is at most `start`, which is less than `CAPACITY`.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,popcnt")]
 unsafe fn write(set: u64, start: usize, count: usize, found: &mut Positions) -> usize {
     // SAFETY: 64 bytes are read, from a value of that size.
     let lanes = unsafe { _mm512_loadu_si512(COUNT.as_ptr().cast()) };
@@ -52,7 +52,7 @@ unsafe fn write(set: u64, start: usize, count: usize, found: &mut Positions) -> 
 
 /// # Safety
 /// `len` is at most `CAPACITY`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 pub unsafe fn probe_all<const W: usize>(
     text: &Bytes,
     len: usize,
