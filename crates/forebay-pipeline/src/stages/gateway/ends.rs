@@ -135,7 +135,7 @@ impl Gateway {
     /// Ends the flow that had a number before.
     pub(super) fn settle(&mut self, number: u32, way: &mut Way<'_>) {
         let flow = self.flows.of(number);
-        let is_silent = since(self.clock, flow.last) >= self.scanned.idle;
+        let is_silent = since(self.clock, flow.last) > self.scanned.idle;
         // A connection that was reset does not pass: another one between the same ends may have gone on
         // before it.
         match flow.queue() {
@@ -155,7 +155,8 @@ impl Gateway {
         for (queue, limit) in limits {
             while let Some((number, flow)) = self.flows.oldest(queue) {
                 let due = flow.last.saturating_add(i64::try_from(limit).unwrap_or(i64::MAX));
-                if now < due || self.may_end == 0 {
+                // At that very time the scanner takes a packet for the same flow's.
+                if now <= due || self.may_end == 0 {
                     self.due = self.due.min(due);
                     break;
                 }
