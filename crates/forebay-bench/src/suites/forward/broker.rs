@@ -145,11 +145,26 @@ impl Broker {
         self.child.id()
     }
 
-    /// Ends the broker. Returns its account.
+    /// Keeps it from running until [`Broker::resume`]: one that waits for frames looks after its ports
+    /// and sensors all the same, and 17 of them took about a quarter of the measured worker's
+    /// processor.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::STOP, "pausing forebay")
+    }
+
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::CONT, "resuming forebay")
+    }
+
+    fn signal(&self, signal: Signal, action: &str) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), signal).during(action)
+    }
+
+    /// Ends the broker, also one that pauses. Returns its account.
     pub fn stop(mut self) -> Result<Account> {
         self.check()?;
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).during("ending forebay")?;
+        self.resume()?;
+        self.signal(Signal::TERM, "ending forebay")?;
         let until = Instant::now() + PATIENCE;
         while self.child.try_wait().during("waiting for forebay")?.is_none() {
             if Instant::now() >= until {

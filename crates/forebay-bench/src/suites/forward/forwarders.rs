@@ -150,7 +150,9 @@ impl Forwarder {
                 let text = configuration((from, &input), (to, output), workers);
                 let on = &cores.workers[..workers.min(cores.workers.len())];
                 let file = folder.join(format!("run-{number}.toml"));
-                Running::Broker(Broker::start(program, &text, &file, cores, on)?)
+                let broker = Broker::start(program, &text, &file, cores, on)?;
+                broker.pause()?;
+                Running::Broker(broker)
             }
         };
         if to_tap {
@@ -163,8 +165,11 @@ impl Forwarder {
     }
 
     /// Begins a turn: rules that would also apply to frames of other forwarders are there
-    /// only during their turns.
+    /// only during their turns, and brokers pause between theirs.
     pub fn begin(&self) -> Result<()> {
+        if let Running::Broker(broker) = &self.running {
+            broker.resume()?;
+        }
         let [input, output] = &self.between;
         let (family, hook, rule) = match self.kind {
             Kind::NftBridge => {
@@ -182,6 +187,9 @@ impl Forwarder {
     }
 
     pub fn end(&self) -> Result<()> {
+        if let Running::Broker(broker) = &self.running {
+            broker.pause()?;
+        }
         match self.kind {
             Kind::NftBridge => feed("nft", &["-f", "-"], "delete table bridge bench\n"),
             Kind::NftNetdev => feed("nft", &["-f", "-"], "delete table netdev bench\n"),

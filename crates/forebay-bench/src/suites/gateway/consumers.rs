@@ -191,6 +191,15 @@ impl Measure<'_> {
         rate: f64,
     ) -> Result<Option<f64>> {
         ip(&format!("link set {} promisc on\n", lane.arrives))?;
+        // What waits of the frames before goes on while the program starts.
+        lane.begin()?;
+        let used = self.feed(consumer, lane, load, rate);
+        lane.end()?;
+        used
+    }
+
+    /// Starts the program and offers it all rounds.
+    fn feed(&self, consumer: Consumer, lane: &Lane, load: &Load, rate: f64) -> Result<Option<f64>> {
         let running = Running::start(consumer, &lane.arrives, self.folder, self.cores)?;
         let Some(running) = running else { return Ok(None) };
         let before = running.seconds();

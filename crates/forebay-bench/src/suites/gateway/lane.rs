@@ -218,6 +218,7 @@ impl Lane {
         let file = setup.folder.join(format!("gateway-{number}.toml"));
         let on = &setup.cores.workers[..1];
         let broker = Broker::start(setup.program, &text, &file, setup.cores, on)?;
+        broker.pause()?;
         if is_tap {
             ip(&format!("link set {arrives} up\n"))?;
         }
@@ -253,6 +254,21 @@ impl Lane {
     /// Whether the kernel forwards, on the generator's processor.
     pub fn is_in_kernel(&self) -> bool {
         matches!(self.running, Running::Bridge(_))
+    }
+
+    /// Begins a turn: brokers pause between theirs.
+    pub fn begin(&self) -> Result<()> {
+        match &self.running {
+            Running::Bridge(forwarder) => forwarder.begin(),
+            Running::Broker { broker, .. } => broker.resume(),
+        }
+    }
+
+    pub fn end(&self) -> Result<()> {
+        match &self.running {
+            Running::Bridge(forwarder) => forwarder.end(),
+            Running::Broker { broker, .. } => broker.pause(),
+        }
     }
 
     /// What a broker has taken in so far; nothing of the bridge.

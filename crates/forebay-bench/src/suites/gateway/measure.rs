@@ -52,7 +52,8 @@ const BEHIND: &str = "the device behind the output";
 /// Trials of a lane, with frames of a size, that are repeated because frames were lost.
 pub const REPEATS: usize = 4;
 
-/// Flows are forgotten, and go on, so long after their time at most.
+/// Flows are forgotten, and go on, so long after their time, or after their broker was resumed, at
+/// most.
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// Lost frames are waited for no longer.
@@ -104,8 +105,9 @@ impl<'a> Trial<'a> {
         stop: &'a AtomicBool,
         timed: bool,
     ) -> Result<Self> {
+        lane.begin()?;
         // What waits of the trial before goes on after the idle timeout, and is not counted.
-        sleep((IDLE + MARGIN).saturating_sub(lane.ended.elapsed()));
+        sleep(IDLE.saturating_sub(lane.ended.elapsed()) + MARGIN);
         let arrivals = Arrivals::load(&load.replayed, timed)?;
         let interface = network::link(&lane.arrives)?.index;
         let link = XdpLink::attach(arrivals.program(), interface, XdpMode::Any)?;
@@ -331,6 +333,7 @@ pub fn on_lane(
         let outcome = act(&mut trial)?;
         let delays = timed.then(|| trial.delays());
         trial.close()?;
+        lane.end()?;
         lane.ended = Instant::now();
         if outcome.losses.is_empty() || lane.repeats == 0 {
             return Ok((outcome, delays));
