@@ -262,8 +262,8 @@ impl Suite<'_> {
             self.measure(std::slice::from_mut(&mut list_under_way), &[list.rules.len()], rounds)?;
         }
         if kind == HeaderKind::Packets && self.updates_are_wanted(source) {
-            let pairs = if self.0.options.quick { QUICK_WINDOWS } else { WINDOWS };
-            match updates::measure(case, &list, &keys, pairs)? {
+            let turns = if self.0.options.quick { QUICK_WINDOWS } else { WINDOWS };
+            match updates::measure(case, &list, &keys, turns)? {
                 Some(rows) => self.0.results.0.extend(rows),
                 None => self.0.notes.push("updates: there is only one processor".to_owned()),
             }

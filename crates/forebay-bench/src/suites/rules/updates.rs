@@ -1,19 +1,21 @@
 //! Changes to a list while a reader matches packets against it.
 //!
 //! The reader runs on one processor, the thread that changes the list and the one that
-//! rebuilds it on another. There are two lists, the same at first, of which one is never
-//! changed. Windows alternate: in one the reader matches against that, in the other against
-//! the one that is being changed, and the reader's loss is the median over such pairs, so
-//! that all that earlier changes have left in a list counts. A change is one rule inserted,
-//! deleted or moved, anywhere in the list, at even distances in time. Its time is that of the
-//! call: when that returns, every later look-up sees the change. In the end the list's answers
-//! are compared with the oracle's.
+//! rebuilds it on another. Windows take turns: in the first the reader matches against the
+//! original list, in the second against a list with the current rules, built anew, in the third
+//! against the list that is being changed. A change is one rule inserted, deleted or moved,
+//! anywhere in the list, at even distances in time. That makes the list itself slower: in the
+//! original order general rules come last, so that few packets are compared with them. So the
+//! reader's loss by changes, the median over turns, is that against the list built anew: all that
+//! earlier changes have left in a list counts. The loss against the original list is noted beside
+//! it. The time of a change is that of the call: when that returns, every later look-up sees the
+//! change. In the end the list's answers are compared with the oracle's.
 //!
 //! A virtual machine is stopped now and then by its host, in whatever is timed. To measure
 //! that, an idle loop runs for [`SPIN`] in the other windows, at the same times.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_packet::BATCH;
@@ -46,45 +48,43 @@ const SETTLING: Duration = Duration::from_millis(10);
 /// How long the idle loop runs in place of a change: about the time of a change.
 const SPIN: Duration = Duration::from_micros(30);
 
-/// Batches between two checks whether the reader is to end.
+/// Batches between two checks which list the reader is to match against, and whether to end.
 const STRIDE: usize = 64;
 
 /// Headers that are compared with the oracle in the end.
 const CHECKED: usize = 500;
 
+/// A list is built anew for comparison when one of so many rules was changed since.
+const OUTDATED: usize = 100;
+
 struct Shared<'a> {
-    /// The list that is changed, and the one that is not.
-    live: &'a Live,
-    calm: &'a Live,
-    /// Whether the reader uses the one that is changed.
-    busy: AtomicBool,
+    /// The list that the reader uses.
+    list: Mutex<Arc<Live>>,
     keys: &'a [Key4],
     /// Packets that the reader has matched.
     matched: AtomicU64,
     ended: AtomicBool,
 }
 
-/// Measures `pairs` pairs of windows at each rate. Returns a row for each; none where there is
+/// Measures `turns` turns of windows at each rate. Returns a row for each; none where there is
 /// only one processor.
 pub fn measure(
     case: &str,
     list: &RuleList,
     keys: &[Key4],
-    pairs: usize,
+    turns: usize,
 ) -> Result<Option<Vec<Row>>> {
     let cores = Cores::new()?;
     let (reader, writer) = (cores.generator, cores.workers[0]);
     if reader == writer {
         return Ok(None);
     }
-    // The thread that rebuilds is started with the list and stays where it was started.
+    // The thread that rebuilds stays where it is started.
     Cores::pin(&[writer])?;
-    let make = || Live::new(list, level(), 1);
-    let (live, calm) = (make()?, make()?);
+    let make = || Live::new(list, level(), 1).map(Arc::new);
+    let (first, live) = (make()?, make()?);
     let shared = Shared {
-        live: &live,
-        calm: &calm,
-        busy: AtomicBool::new(false),
+        list: Mutex::new(Arc::clone(&first)),
         keys,
         matched: AtomicU64::new(0),
         ended: AtomicBool::new(false),
@@ -92,7 +92,7 @@ pub fn measure(
     let mut changes = Changes::new(&live, list);
     let measured = std::thread::scope(|scope| {
         let reader = scope.spawn(|| Cores::pin(&[reader]).map(|()| shared.read()));
-        let at_rate = |rate| shared.at_rate(case, rate, pairs, &mut changes);
+        let at_rate = |rate| shared.at_rate(case, rate, turns, (&first, &mut changes));
         let measured: Result<Vec<Row>> = RATES.into_iter().map(at_rate).collect();
         shared.ended.store(true, Ordering::Relaxed);
         reader.join().unwrap_or_else(|_| Err("the reader panicked".into()))?;
@@ -107,13 +107,12 @@ impl Shared<'_> {
     /// Matches headers until `ended` is set.
     fn read(&self) {
         let mut rules = [0; BATCH];
-        for (index, keys) in self.keys.chunks_exact(BATCH).cycle().enumerate() {
-            let busy = self.busy.load(Ordering::Relaxed);
-            let live = if busy { self.live } else { self.calm };
-            live.read().classify4(keys, &mut rules);
-            self.matched.fetch_add(BATCH as u64, Ordering::Relaxed);
-            if index % STRIDE == 0 && self.ended.load(Ordering::Relaxed) {
-                return;
+        let mut batches = self.keys.chunks_exact(BATCH).cycle();
+        while !self.ended.load(Ordering::Relaxed) {
+            let list = Arc::clone(&self.list.lock().unwrap_or_else(PoisonError::into_inner));
+            for keys in batches.by_ref().take(STRIDE) {
+                list.read().classify4(keys, &mut rules);
+                self.matched.fetch_add(BATCH as u64, Ordering::Relaxed);
             }
         }
     }
@@ -122,27 +121,36 @@ impl Shared<'_> {
         &self,
         case: &str,
         rate: u32,
-        pairs: usize,
-        changes: &mut Changes<'_>,
+        turns: usize,
+        (first, changes): (&Arc<Live>, &mut Changes<'_>),
     ) -> Result<Row> {
-        let merges = self.live.merges();
-        let (mut losses, mut nanos) = (Vec::new(), Vec::new());
+        let merges = changes.live.merges();
+        let (mut losses, mut to_first, mut nanos) = (Vec::new(), Vec::new(), Vec::new());
         let (mut micros, mut spins) = (Vec::new(), Vec::new());
-        for _ in 0..pairs {
-            let calm = self.window(false, rate, || {
-                spins.push(spin());
-                Ok(())
-            })?;
-            let busy = self.window(true, rate, || {
+        let mut anew = (changes.build_anew()?, 0);
+        for _ in 0..turns {
+            if (micros.len() - anew.1) * OUTDATED >= changes.held.len() {
+                anew = (changes.build_anew()?, micros.len());
+            }
+            let mut calm = |list| {
+                self.window(list, rate, || {
+                    spins.push(spin());
+                    Ok(())
+                })
+            };
+            let (of_first, of_anew) = (calm(first)?, calm(&anew.0)?);
+            let live = Arc::clone(changes.live);
+            let busy = self.window(&live, rate, || {
                 micros.push(changes.make()?);
                 Ok(())
             })?;
-            losses.push(1.0 - busy / calm);
+            losses.push(1.0 - busy / of_anew);
+            to_first.push(1.0 - busy / of_first);
             nanos.push(1e9 / busy);
         }
-        let merges = self.live.merges() - merges;
+        let merges = changes.live.merges() - merges;
         let updates = micros.len();
-        let [micros, spins, losses] = [micros, spins, losses].map(Sample::new);
+        let [micros, spins, losses, to_first] = [micros, spins, losses, to_first].map(Sample::new);
         Ok(Row::new(case, set(rate), TREE, nanos)
             .with("update_p50_us", micros.median())
             .with("update_p99_us", micros.quantile(0.99))
@@ -151,12 +159,18 @@ impl Shared<'_> {
             .with("updates", updates)
             .with("reader_loss", losses.median())
             .with("reader_loss_spread", losses.spread())
+            .with("reader_loss_to_first", to_first.median())
             .with("merges", merges))
     }
 
-    /// Packets a second of the reader while `work` is done at a rate.
-    fn window(&self, busy: bool, rate: u32, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
-        self.busy.store(busy, Ordering::Relaxed);
+    /// Packets a second of the reader with a list while `work` is done at a rate.
+    fn window(
+        &self,
+        list: &Arc<Live>,
+        rate: u32,
+        mut work: impl FnMut() -> Result<()>,
+    ) -> Result<f64> {
+        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(list);
         std::thread::sleep(SETTLING);
         let (started, before) = (Instant::now(), self.matched.load(Ordering::Relaxed));
         let interval = Duration::from_secs(1) / rate;
@@ -181,7 +195,7 @@ fn spin() -> f64 {
 
 /// Draws changes and makes them.
 struct Changes<'a> {
-    live: &'a Live,
+    live: &'a Arc<Live>,
     /// The rules in the list, in no order.
     held: Vec<(RuleId, Arc<Rule>)>,
     /// A deleted rule, which is inserted again.
@@ -190,9 +204,15 @@ struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    fn new(live: &'a Live, list: &RuleList) -> Self {
+    fn new(live: &'a Arc<Live>, list: &RuleList) -> Self {
         let random = Random::new(list.rules.len() as u64);
         Self { live, held: live.rules(), taken: None, random }
+    }
+
+    /// A list with the rules that there are now.
+    fn build_anew(&self) -> Result<Arc<Live>> {
+        let rules = self.live.rules().iter().map(|(_, rule)| Rule::clone(rule)).collect();
+        Ok(Arc::new(Live::new(&RuleList { rules, ..RuleList::default() }, level(), 1)?))
     }
 
     /// Makes a change: a rule is moved or deleted, or the last deleted one inserted elsewhere.
