@@ -2,7 +2,7 @@
 //!
 //! The process is this test program, started with a name of a socket in its environment.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicBool;
@@ -288,13 +288,21 @@ fn stopped_and_continued() {
     assert!(client.remote.generation() > 1, "the longest pause ended the session");
 }
 
+/// A connection by which nothing is sent.
+fn silent_client(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let client = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None)?;
+    connect_socket(&client, &SocketAddrUnix::new(path)?)?;
+    Ok(client)
+}
+
 #[test]
 fn a_device_that_is_stopped_before_the_handshake_is_waited_for_without_blocking() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("device");
     let process = Process::start(&socket, None);
     let begun = Instant::now();
-    while !socket.exists() {
+    // Its file is there before it listens, and until then connections are refused.
+    while silent_client(&socket).is_err() {
         thread::sleep(Duration::from_millis(1));
         assert!(begun.elapsed() < LIMIT);
     }
@@ -322,14 +330,7 @@ fn a_device_that_has_no_more_files_serves_again_when_it_has() {
     let mut client = Client::new(&socket_path, 14);
     connect(&mut client.remote);
     // More connections than files, of which none says hello.
-    let address = SocketAddrUnix::new(&socket_path).unwrap();
-    let silent: Vec<_> = (0..12)
-        .map(|_| {
-            let socket = socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).unwrap();
-            connect_socket(&socket, &address).unwrap();
-            socket
-        })
-        .collect();
+    let silent: Vec<_> = (0..12).map(|_| silent_client(&socket_path).unwrap()).collect();
     thread::sleep(Duration::from_millis(300));
     assert!(process.0.try_wait().unwrap().is_none(), "the device runs");
     // The one that is served goes on, and another is served when the others are gone.
