@@ -83,8 +83,8 @@ pub fn accepts(program: &Path, configuration: &str, file: &Path) -> Result<bool>
 }
 
 impl Broker {
-    /// Starts `program` on some processors and waits until it forwards. Its configuration is
-    /// written to `file`.
+    /// Starts `program` on some processors, waits until it forwards, and pauses it. Its
+    /// configuration is written to `file`.
     pub fn start(
         program: &Path,
         configuration: &str,
@@ -119,7 +119,7 @@ impl Broker {
         let until = Instant::now() + PATIENCE;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
             match broker.errors.recv_timeout(left) {
-                Ok(line) if line == READY => return Ok(broker),
+                Ok(line) if line == READY => return broker.pause().map(|()| broker),
                 Ok(line) => broker.received.push(line),
                 Err(_) => break,
             }

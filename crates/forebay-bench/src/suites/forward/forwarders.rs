@@ -150,9 +150,7 @@ impl Forwarder {
                 let text = configuration((from, &input), (to, output), workers);
                 let on = &cores.workers[..workers.min(cores.workers.len())];
                 let file = folder.join(format!("run-{number}.toml"));
-                let broker = Broker::start(program, &text, &file, cores, on)?;
-                broker.pause()?;
-                Running::Broker(broker)
+                Running::Broker(Broker::start(program, &text, &file, cores, on)?)
             }
         };
         if to_tap {

@@ -218,7 +218,6 @@ impl Lane {
         let file = setup.folder.join(format!("gateway-{number}.toml"));
         let on = &setup.cores.workers[..1];
         let broker = Broker::start(setup.program, &text, &file, setup.cores, on)?;
-        broker.pause()?;
         if is_tap {
             ip(&format!("link set {arrives} up\n"))?;
         }

@@ -61,9 +61,9 @@ const MOST_SCANNED: usize = 1_100;
 const CUT: Source = CLASSBENCH[3];
 const LARGEST_CUT: u32 = 12;
 
-/// Pairs of windows with and without changes to the list.
-const WINDOWS: usize = 41;
-const QUICK_WINDOWS: usize = 31;
+/// Turns of windows with and without changes to the list.
+const TURNS: usize = 41;
+const QUICK_TURNS: usize = 31;
 
 struct Suite<'a>(Run<'a>);
 
@@ -262,7 +262,7 @@ impl Suite<'_> {
             self.measure(std::slice::from_mut(&mut list_under_way), &[list.rules.len()], rounds)?;
         }
         if kind == HeaderKind::Packets && self.updates_are_wanted(source) {
-            let turns = if self.0.options.quick { QUICK_WINDOWS } else { WINDOWS };
+            let turns = if self.0.options.quick { QUICK_TURNS } else { TURNS };
             match updates::measure(case, &list, &keys, turns)? {
                 Some(rows) => self.0.results.0.extend(rows),
                 None => self.0.notes.push("updates: there is only one processor".to_owned()),
