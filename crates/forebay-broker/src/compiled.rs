@@ -183,7 +183,7 @@ fn compile(
     place: String,
     options: &CodeOptions,
 ) -> Result<FilterSet, ConfigCompileError> {
-    let mut filter = FilterSet::new(text, options.filters.clone());
+    let mut filter = FilterSet::new(text, options.filters.clone().for_rings());
     // Live ports are Ethernet; a capture that is played in may add to it later.
     match filter.require(0, &Interface::default()) {
         Ok(()) => Ok(filter),

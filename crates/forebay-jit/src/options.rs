@@ -3,6 +3,7 @@
 use std::env;
 
 use forebay_codegen::code::{Backend, Isa, Options as Codegen};
+use forebay_codegen::cost;
 
 use crate::cpu::{CpuError, choose};
 use crate::perf_map::PERF_MAP_VARIABLE;
@@ -32,5 +33,14 @@ impl Options {
             perf_map: env::var_os(PERF_MAP_VARIABLE).is_some_and(|value| value == "1"),
             name: String::from("filter"),
         })
+    }
+
+    /// The same for packets of devices' rings, which come from memory or from another processor's cache:
+    /// code for batches prefetches always, not only where its loops are long. Measured by
+    /// `forebay-bench pipeline`, stage `filter`.
+    #[must_use]
+    pub fn for_rings(mut self) -> Self {
+        self.codegen.prefetch = cost::DISTANCE;
+        self
     }
 }

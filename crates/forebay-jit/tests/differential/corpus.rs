@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use forebay_jit::{Backend, FilterSet, Isa, Options, Packets, Tally};
+use forebay_jit::{Backend, FilterSet, Isa, Packets, Tally};
 use forebay_packet::Batch;
 
 use crate::filters::{Way, cases, ways};
@@ -62,7 +62,7 @@ fn verdicts_on_captures_of_all_link_types() {
     let ways = ways();
     let mut sets = HashMap::new();
     let mut run = |expression: &str, way: Way, batch: &mut Batch| {
-        let options = Options::new(way.backend, Some(way.isa)).unwrap();
+        let options = way.options();
         let set = sets
             .entry((expression.to_owned(), way))
             .or_insert_with(|| FilterSet::new(expression, options));
@@ -76,7 +76,7 @@ fn verdicts_on_captures_of_all_link_types() {
     for (number, (path, mut batch)) in batches.enumerate() {
         (0..batch.len()).step_by(11).for_each(|i| batch.drop_packet(i));
         let expression = &expressions[number % expressions.len()];
-        let interp = Way { backend: Backend::Interp, isa: Isa::Scalar };
+        let interp = Way { backend: Backend::Interp, isa: Isa::Scalar, rings: false };
         let truth = run(expression, interp, &mut batch);
         // Not every expression means something for every link type.
         compared += u32::from(truth.is_ok());

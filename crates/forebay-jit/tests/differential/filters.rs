@@ -15,23 +15,36 @@ use crate::support::corpus::expressions;
 pub struct Way {
     pub backend: Backend,
     pub isa: Isa,
+    /// As for the packets of rings: all code for batches prefetches.
+    pub rings: bool,
+}
+
+impl Way {
+    pub fn options(self) -> Options {
+        let options = Options::new(self.backend, Some(self.isa)).unwrap();
+        if self.rings { options.for_rings() } else { options }
+    }
 }
 
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {}", self.backend, self.isa)
+        let rings = if self.rings { " and rings" } else { "" };
+        write!(f, "{} for {}{rings}", self.backend, self.isa)
     }
 }
 
-/// Every back end at every level that this machine has.
+/// Every back end at every level that this machine has, and `auto` for rings.
 pub fn ways() -> Vec<Way> {
     let highest = cpu::detect();
     if highest < Isa::Avx512Vbmi {
         eprintln!("skipped: levels above {highest}, which this machine lacks");
     }
     let levels = || Isa::ALL.into_iter().filter(move |&isa| isa <= highest);
-    let backends = Backend::ALL.into_iter();
-    backends.flat_map(|backend| levels().map(move |isa| Way { backend, isa })).collect()
+    let backends = Backend::ALL.into_iter().map(|backend| (backend, false));
+    backends
+        .chain([(Backend::Auto, true)])
+        .flat_map(|(backend, rings)| levels().map(move |isa| Way { backend, isa, rings }))
+        .collect()
 }
 
 /// A filter to try: what it must do, and each way to do it.
@@ -44,7 +57,7 @@ pub struct Case {
 impl Case {
     pub fn new(name: &str, program: Program, ways: &[Way]) -> Self {
         let compiled = |&way: &Way| {
-            let options = Options::new(way.backend, Some(way.isa)).unwrap();
+            let options = way.options();
             let filter = Filter::compile(&program, &options);
             let filter = filter.unwrap_or_else(|error| panic!("{name} by {way}: {error}"));
             filter.finish().unwrap();

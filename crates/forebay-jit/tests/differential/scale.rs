@@ -6,7 +6,7 @@
 use std::thread;
 
 use forebay_filter::{Instruction, Profile, Program, compile};
-use forebay_jit::{Filter, Isa, Options, Packets, Verified, cpu};
+use forebay_jit::{Filter, Isa, Packets, Verified, cpu};
 use forebay_packet::LinkType;
 
 use crate::filters::{Case, check, ways};
@@ -43,7 +43,7 @@ fn agree(
         let mut verdict = vec![0; truth.len()];
         let extremes = [Isa::Scalar, cpu::detect()];
         for way in ways().into_iter().filter(|way| extremes.contains(&way.isa)) {
-            let options = Options::new(way.backend, Some(way.isa)).unwrap();
+            let options = way.options();
             let filter = Filter::of_function(&function, &options).unwrap();
             filter.finish().unwrap();
             let size = filter.code().len();

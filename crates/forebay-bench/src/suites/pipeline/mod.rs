@@ -245,7 +245,7 @@ impl Case {
             assignment: &assignment,
         };
         let expected = oracle.judge(&batches).ok_or("no packets")?;
-        let mut filter = FilterSet::new(FILTER, Code::new(Backend::Auto, None)?);
+        let mut filter = FilterSet::new(FILTER, Code::new(Backend::Auto, None)?.for_rings());
         filter.require(0, &Interface::default())?;
         let compile = |list: Arc<RuleList>| -> Result<CompiledRules> {
             let engine = EngineName::Auto.build(&list, cpu::detect())?;
