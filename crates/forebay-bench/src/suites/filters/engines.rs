@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use forebay_codegen::c;
 use forebay_codegen::code::{Backend, Isa, Options as Codegen, Scheduling};
+use forebay_codegen::cost::DISTANCE;
 use forebay_filter::ir::Function;
 use forebay_filter::lists::{CompiledExpression, compile_expression, of_program};
 use forebay_filter::{CompileError, Program, compile_whole};
@@ -107,6 +108,7 @@ impl Variant {
             scheduled("pe-list-scheduled", Scheduling::List),
             usual("ems", Backend::Ems, None),
             usual("auto", Backend::Auto, None),
+            Self::new("auto-rings", Backend::Auto, None, |codegen| codegen.prefetch = DISTANCE),
         ]);
         all
     }
