@@ -117,10 +117,14 @@ impl CompiledConfig {
         memory::suffices(of_groups * config.workers as u64 + of_writer, u64::MAX, "")
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
-        let filter = filter.map(|text| compile(text, "the broker".to_owned(), options));
+        // The first filter waits for what rings hold; the others find it in the cache.
+        let (first, later) = (options.filters.clone().for_rings(), &options.filters);
+        let is_first = filter.is_none() && config.rules.is_none() && config.scan.is_none();
+        let of_groups = if is_first { &first } else { later };
+        let filter = filter.map(|text| compile(text, "the broker".to_owned(), &first));
         let of_group = |group: &SensorGroup| {
             let place = || format!("group {}", group.name);
-            group.filter.as_deref().map(|text| compile(text, place(), options)).transpose()
+            group.filter.as_deref().map(|text| compile(text, place(), of_groups)).transpose()
         };
         let built = rules(config, options, in_use.rules.as_ref())?.unwrap_or_default();
         let scanned = scanning::compile(config, in_use.scan.as_ref())?;
@@ -178,12 +182,8 @@ pub fn decode_options(config: &Config, key: Key) -> DecodeOptions {
     }
 }
 
-fn compile(
-    text: &str,
-    place: String,
-    options: &CodeOptions,
-) -> Result<FilterSet, ConfigCompileError> {
-    let mut filter = FilterSet::new(text, options.filters.clone().for_rings());
+fn compile(text: &str, place: String, options: &Options) -> Result<FilterSet, ConfigCompileError> {
+    let mut filter = FilterSet::new(text, options.clone());
     // Live ports are Ethernet; a capture that is played in may add to it later.
     match filter.require(0, &Interface::default()) {
         Ok(()) => Ok(filter),
@@ -200,7 +200,9 @@ fn members(
 ) -> Result<ClassMembers, ConfigCompileError> {
     let place = format!("class {} of group {group}", class.name);
     match &class.members {
-        MembersText::Filter(text) => compile(text, place, options).map(ClassMembers::Filter),
+        MembersText::Filter(text) => {
+            compile(text, place, &options.filters).map(ClassMembers::Filter)
+        }
         MembersText::Rules(file, selection) => {
             let (name, imported) = list_of(file, &format!("{place}: "), selection)?;
             let chosen = imported.choose(EngineName::Auto, options.isa);

@@ -90,6 +90,8 @@ impl Filter {
         let is_auto = first.codegen.backend == Backend::Auto;
         if is_auto {
             first.codegen.backend = Backend::List;
+            // Code for a few packets.
+            first.codegen.prefetch = 0;
         }
         let Compiled { kernel, backend, mapped } = compile(&function, &first)?;
         mapped?;

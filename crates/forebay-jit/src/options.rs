@@ -35,9 +35,9 @@ impl Options {
         })
     }
 
-    /// The same for packets of devices' rings, which come from memory or from another processor's cache:
-    /// code for batches prefetches always, not only where its loops are long. Measured by
-    /// `forebay-bench pipeline`, stage `filter`.
+    /// The same, for `auto`, where this filter is the first to read packets of a device's ring, which mostly come
+    /// from memory or from another processor's cache: all loops prefetch, not only long ones. Measured
+    /// by `forebay-bench pipeline`, stage `filter`.
     #[must_use]
     pub fn for_rings(mut self) -> Self {
         self.codegen.prefetch = cost::DISTANCE;

@@ -52,8 +52,8 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        if options.prefetch > 0 {
-            prefetches(&mut this.body, layout.first_byte(), options.prefetch);
+        if let (Some(first), true) = (layout.first_byte(), options.prefetch > 0) {
+            prefetches(&mut this.body, first, options.prefetch);
         }
         this
     }

@@ -195,11 +195,11 @@ impl Layout {
         PLANE_BYTES * self.bits as usize / 32
     }
 
-    /// The first byte of a packet that is read; prefetches address it.
+    /// The first byte of a packet that is read, if any is; prefetches address it.
     #[must_use]
-    pub fn first_byte(&self) -> u32 {
+    pub fn first_byte(&self) -> Option<u32> {
         let chunks = self.sources.iter().flat_map(|source| source.chunks.iter().copied());
-        chunks.chain(self.lookups.iter().map(|lookup| lookup.field.offset)).min().unwrap_or(0)
+        chunks.chain(self.lookups.iter().map(|lookup| lookup.field.offset)).min()
     }
 
     fn of_shape(

@@ -194,6 +194,23 @@ fn auto_takes_code_with_branches_that_prefetches_where_pe_does_not_pay() {
 }
 
 #[test]
+fn short_loops_prefetch_if_asked_to() {
+    for (expression, reads) in [("ip", true), ("ip and tcp", true), ("len >= 100", false)] {
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
+        for isa in [Isa::Avx2, Isa::Avx512Bw, Isa::Avx512Vbmi] {
+            let prefetches = |prefetch| {
+                let options =
+                    Options { explain: true, prefetch, ..Options::new(Backend::Auto, isa) };
+                let code = compile::compile(&function, &options).unwrap();
+                assert_eq!(code.backend, Backend::Pe, "{expression} {isa}: {:?}", code.remark);
+                disassemble(&code).contains("prefetcht0")
+            };
+            assert_eq!([0, 16].map(prefetches), [false, reads], "{expression} {isa}");
+        }
+    }
+}
+
+#[test]
 fn fields_far_from_the_start_are_left_to_list() {
     for (offset, backend) in [
         (65_532, Backend::Pe),

@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use forebay_codegen::c;
 use forebay_codegen::code::{Backend, Isa, Options as Codegen, Scheduling};
-use forebay_codegen::cost::DISTANCE;
 use forebay_filter::ir::Function;
 use forebay_filter::lists::{CompiledExpression, compile_expression, of_program};
 use forebay_filter::{CompileError, Program, compile_whole};
-use forebay_jit::{Filter, Options, Packets, cpu};
+use forebay_jit::cpu::{self, CpuError};
+use forebay_jit::{Filter, Options, Packets};
 use forebay_packet::LinkType;
 use serde_json::{Map, json};
 
@@ -78,9 +78,13 @@ impl Variant {
     ) -> Self {
         let options = Options::new(backend, isa).map(|mut options| {
             change(&mut options.codegen);
-            options.perf_map = false;
             options
         });
+        Self::of(name, options)
+    }
+
+    fn of(name: impl Into<String>, options: std::result::Result<Options, CpuError>) -> Self {
+        let options = options.map(|options| Options { perf_map: false, ..options });
         Self { name: name.into(), options: options.map_err(Failure::from) }
     }
 
@@ -108,7 +112,7 @@ impl Variant {
             scheduled("pe-list-scheduled", Scheduling::List),
             usual("ems", Backend::Ems, None),
             usual("auto", Backend::Auto, None),
-            Self::new("auto-rings", Backend::Auto, None, |codegen| codegen.prefetch = DISTANCE),
+            Self::of("auto-rings", Options::new(Backend::Auto, None).map(Options::for_rings)),
         ]);
         all
     }
