@@ -52,9 +52,7 @@ impl<'a> Builder<'a> {
                 }
             }
         }
-        if let (Some(first), true) = (layout.first_byte(), options.prefetch > 0) {
-            prefetches(&mut this.body, first, options.prefetch);
-        }
+        prefetches(&mut this.body, layout.first_byte(), options.prefetch);
         this
     }
 

@@ -58,9 +58,7 @@ pub(super) fn body(
     pool: &mut Pool,
 ) -> Result<LoopBody, Unsuited> {
     let mut wide = Wide::new("predicated", LANES, columns.constants(), pool);
-    if let (Some(first), true) = (columns.first_byte(), options.prefetch > 0) {
-        prefetches(&mut wide.body, first, options.prefetch);
-    }
+    prefetches(&mut wide.body, columns.first_byte(), options.prefetch);
     let loaded = Loaded::new(columns, &mut wide);
     let reader = Reader::new(function);
     let mut builder = Builder {

@@ -59,8 +59,9 @@ pub(super) fn two_offsets(body: &mut LoopBody, packet: i32, note: u32) -> [Reg; 
 }
 
 /// Prefetches byte `first` of the packets that are `distance` packets after
-/// those of the iteration.
-pub(super) fn prefetches(body: &mut LoopBody, first: u32, distance: u16) {
+/// those of the iteration; nothing if no byte is read, or at distance 0.
+pub(super) fn prefetches(body: &mut LoopBody, first: Option<u32>, distance: u16) {
+    let Some(first) = first.filter(|_| distance > 0) else { return };
     body.lookahead = u32::from(distance);
     let note = body.note(format!("prefetch, {distance} packets ahead"));
     for packet in 0..body.step as i32 {
