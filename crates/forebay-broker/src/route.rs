@@ -1,6 +1,6 @@
 //! The way of packets from a group to its sensors.
 
-use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_packet::{Batch, LiveMask, Rewrites};
 
 /// How the sensors of a group are reached, by their numbers.
 #[derive(Clone, Debug, Default)]
@@ -8,7 +8,7 @@ pub struct Route {
     /// The output of each.
     pub outputs: Vec<usize>,
     /// What its frames look like.
-    pub rewrites: Vec<Rewrite>,
+    pub rewrites: Rewrites,
 }
 
 impl Route {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use forebay_io::{Received, Rx, Tx, TxCounters};
-use forebay_packet::Batch;
+use forebay_packet::{Batch, Rewrites};
 use forebay_pipeline::{Chain, DropCount, Fork, LedgerRow, StageError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -362,7 +362,7 @@ impl Delivery {
             return;
         };
         sink.given += batch.live().count() as u64;
-        if let Err(error) = sink.output.port.send(batch, &batch.live(), &[]) {
+        if let Err(error) = sink.output.port.send(batch, &batch.live(), &Rewrites::NONE) {
             note(&mut self.failed, &sink.output.name, &error);
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_packet::{Annotation, Arena, Batch, Interface, LiveMask, Rewrite};
+use forebay_packet::{Annotation, Arena, Batch, Interface, LiveMask, Rewrite, Rewrites};
 
 use crate::error::Error;
 use crate::frame::{rewrite_of, write_frame};
@@ -160,7 +160,7 @@ impl CaptureTx {
         &mut self,
         batch: &Batch,
         which: &LiveMask,
-        rewrites: &[Rewrite],
+        rewrites: &Rewrites,
         input: usize,
     ) -> Result<(), Error> {
         let is_whole = |i: usize| {
@@ -181,7 +181,7 @@ impl CaptureTx {
         &mut self,
         batch: &Batch,
         which: &LiveMask,
-        rewrites: &[Rewrite],
+        rewrites: &Rewrites,
         input: usize,
     ) -> Result<(), Error> {
         let len = |i: usize| rewrite_of(batch, i, rewrites).len_of(batch.packet(i));
@@ -298,7 +298,7 @@ impl CaptureTx {
 const COMMENTED: Rewrite = Rewrite { annotation: Some(Annotation::Comment), ..Rewrite::NONE };
 
 /// Whether packet `i` is of a suspect flow, and its output marks it by a comment.
-fn has_comment(batch: &Batch, i: usize, rewrites: &[Rewrite]) -> bool {
+fn has_comment(batch: &Batch, i: usize, rewrites: &Rewrites) -> bool {
     let annotation = rewrite_of(batch, i, rewrites).annotation;
     batch.suspect.contains(i) && annotation == Some(Annotation::Comment)
 }
@@ -329,7 +329,7 @@ impl Tx for CaptureTx {
         }
     }
 
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let which = batch.live().and(which);
         let given = which.count() as u64;
         if let Some(name) = self.pause() {

@@ -2,15 +2,18 @@
 
 use std::ops::Deref;
 
-use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite, write_dscp};
+use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite, Rewrites, write_dscp};
+
+/// Bytes of the two addresses of an Ethernet frame.
+const ADDRESSES: usize = 12;
 
 /// What is changed of one packet: as of all packets of its output, or of those of suspect flows, and
 /// with its own rate label.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameRewrite<'a> {
     rewrite: &'a Rewrite,
-    /// In place of that, of a packet of a suspect flow.
-    annotated: Option<Rewrite>,
+    /// The new addresses, if nothing else is changed.
+    addresses: Option<&'a [u8; ADDRESSES]>,
     /// None if no field of the packet gets a label.
     label: Option<RateLabel>,
 }
@@ -20,38 +23,47 @@ impl Deref for FrameRewrite<'_> {
 
     #[inline]
     fn deref(&self) -> &Rewrite {
-        self.annotated.as_ref().unwrap_or(self.rewrite)
+        self.rewrite
     }
 }
 
-/// The rewrite of packet `i`: the element of `rewrites` for its output.
+/// The rewrite of packet `i`: that of its output.
 #[inline]
-pub(crate) fn rewrite_of<'a>(batch: &Batch, i: usize, rewrites: &'a [Rewrite]) -> FrameRewrite<'a> {
-    Rewrites::new(batch, rewrites).get(i)
+pub(crate) fn rewrite_of<'a>(
+    batch: &'a Batch,
+    i: usize,
+    rewrites: &'a Rewrites,
+) -> FrameRewrite<'a> {
+    FrameRewrites::new(batch, rewrites).get(i)
 }
 
 /// The rewrites of the packets of a batch.
 #[derive(Clone, Copy)]
-pub(crate) struct Rewrites<'a, 'b> {
-    batch: &'b Batch,
-    rewrites: &'a [Rewrite],
+pub(crate) struct FrameRewrites<'a> {
+    batch: &'a Batch,
+    outputs: &'a [u16],
+    rewrites: &'a Rewrites,
 }
 
-impl<'a, 'b> Rewrites<'a, 'b> {
-    /// By packet: the element of `rewrites` for its output.
+impl<'a> FrameRewrites<'a> {
+    /// By packet: those of its output.
     #[inline]
-    pub(crate) fn new(batch: &'b Batch, rewrites: &'a [Rewrite]) -> Self {
-        Self { batch, rewrites }
+    pub(crate) fn new(batch: &'a Batch, rewrites: &'a Rewrites) -> Self {
+        Self { batch, outputs: &batch.output, rewrites }
     }
 
     /// The rewrite of packet `i`.
     #[inline]
     pub(crate) fn get(&self, i: usize) -> FrameRewrite<'a> {
-        let output = self.batch.output.get(i).copied().unwrap_or_default();
-        let rewrite = self.rewrites.get(usize::from(output)).unwrap_or(&Rewrite::NONE);
+        let output = self.rewrites.of(self.outputs.get(i).copied().unwrap_or_default());
+        let (rewrite, addresses) = (&output.rewrite, output.addresses.as_ref());
+        if addresses.is_some() {
+            return FrameRewrite { rewrite, addresses, label: None };
+        }
         let label = rewrite.label.and_then(|_| self.label(i));
-        let annotated = rewrite.annotation.and_then(|_| self.annotated(i, rewrite));
-        FrameRewrite { rewrite, annotated, label }
+        let is_annotated = rewrite.annotation.is_some() && self.is_annotated(i);
+        let rewrite = if is_annotated { &output.annotated } else { rewrite };
+        FrameRewrite { rewrite, addresses, label }
     }
 
     /// The label of packet `i`, if it is an Ethernet frame.
@@ -59,11 +71,9 @@ impl<'a, 'b> Rewrites<'a, 'b> {
         self.is_ethernet(i).then(|| self.batch.label.get(i).copied().unwrap_or_default())
     }
 
-    /// The rewrite of packet `i`, if it is an Ethernet frame of a suspect flow.
-    #[cold]
-    fn annotated(&self, i: usize, rewrite: &Rewrite) -> Option<Rewrite> {
-        let marks = self.batch.suspect.contains(i) && self.is_ethernet(i);
-        marks.then(|| rewrite.annotated())
+    /// Whether packet `i` is an Ethernet frame of a suspect flow.
+    fn is_annotated(&self, i: usize) -> bool {
+        self.batch.suspect.contains(i) && self.is_ethernet(i)
     }
 
     fn is_ethernet(&self, i: usize) -> bool {
@@ -71,24 +81,14 @@ impl<'a, 'b> Rewrites<'a, 'b> {
     }
 }
 
-/// Bytes of the two addresses of an Ethernet frame.
-const ADDRESSES: usize = 12;
+/// The shortest frames that [`copy`] copies, even without their addresses.
+const SHORTEST: usize = ADDRESSES + 32;
 
-/// Lengths of frames that are copied as two pieces of fixed size: at least 32 bytes, even
-/// without the addresses.
-const SHORT: std::ops::RangeInclusive<usize> = 44..=128;
-
-/// Offset of the first byte that is read of every frame: after the addresses, if both are
+/// Offset of the first byte that is read of every frame: after the addresses, if all are
 /// replaced. If the EtherType starts a cache line, the addresses are in another line.
 #[inline]
-pub(crate) fn first_read(rewrites: &[Rewrite]) -> usize {
-    let replaced = |rewrite: &Rewrite| {
-        rewrite.destination.is_some()
-            && rewrite.source.is_some()
-            && rewrite.push_vlan.is_none()
-            && rewrite.annotation.is_none()
-    };
-    if !rewrites.is_empty() && rewrites.iter().all(replaced) { ADDRESSES } else { 0 }
+pub(crate) fn first_read(rewrites: &Rewrites) -> usize {
+    if rewrites.replace_all_addresses() { ADDRESSES } else { 0 }
 }
 
 /// Copies `frame` to the start of `out` as [`Rewrite::write`] does, then writes its code point and
@@ -99,6 +99,12 @@ pub(crate) fn write_frame(
     frame: &[u8],
     out: &mut [u8],
 ) -> Option<usize> {
+    if let Some(addresses) = rewrite.addresses.filter(|_| frame.len() >= SHORTEST) {
+        let out = out.get_mut(..frame.len())?;
+        copy(&frame[ADDRESSES..], &mut out[ADDRESSES..]);
+        out[..ADDRESSES].copy_from_slice(addresses);
+        return Some(frame.len());
+    }
     let len = copy_frame(&rewrite, frame, out)?;
     if let Some(code) = rewrite.dscp {
         write_dscp(code, &mut out[..len]);
@@ -109,25 +115,17 @@ pub(crate) fn write_frame(
     Some(len)
 }
 
-/// Copies `frame` to the start of `out` as [`Rewrite::write`] does. A short frame that
-/// keeps its length is copied as two pieces of fixed size that may overlap, which compile
-/// to a few vector instructions; a call of `memcpy` costs more than the rest of sending.
+/// Copies `frame` to the start of `out` as [`Rewrite::write`] does.
 #[inline]
 fn copy_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> {
     let len = frame.len();
     let is_whole =
         rewrite.push_vlan.is_none() && rewrite.slice.is_none() && rewrite.strip.is_none();
-    if !is_whole || !SHORT.contains(&len) {
+    if !is_whole || len < SHORTEST {
         return rewrite.write(frame, out);
     }
     let out = out.get_mut(..len)?;
-    if let (Some(destination), Some(source)) = (rewrite.destination, rewrite.source) {
-        copy_short(&frame[ADDRESSES..], &mut out[ADDRESSES..]);
-        out[..6].copy_from_slice(&destination.0);
-        out[6..ADDRESSES].copy_from_slice(&source.0);
-        return Some(len);
-    }
-    copy_short(frame, out);
+    copy(frame, out);
     if let Some(MacAddress(address)) = rewrite.destination {
         out[..6].copy_from_slice(&address);
     }
@@ -137,16 +135,20 @@ fn copy_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> 
     Some(len)
 }
 
-/// Copies 32 to 128 bytes between slices of equal length.
+/// Copies at least 32 bytes between slices of equal length. Up to 128 bytes are copied as two pieces of
+/// fixed size that may overlap, which compile to a few vector instructions; a call of `memcpy` costs
+/// more than the rest of sending.
 #[inline(always)]
-fn copy_short(from: &[u8], to: &mut [u8]) {
+fn copy(from: &[u8], to: &mut [u8]) {
     let len = from.len();
     if len <= 64 {
         to[..32].copy_from_slice(&from[..32]);
         to[len - 32..].copy_from_slice(&from[len - 32..]);
-    } else {
+    } else if len <= 128 {
         to[..64].copy_from_slice(&from[..64]);
         to[len - 64..].copy_from_slice(&from[len - 64..]);
+    } else {
+        to.copy_from_slice(from);
     }
 }
 
@@ -165,13 +167,22 @@ mod tests {
         let tagged = Rewrite { push_vlan: Some(7), ..change };
         let sliced = Rewrite { slice: Some(40), ..change };
         for rewrite in [Rewrite::NONE, change, tagged, sliced] {
+            let rewrites = Rewrites::from_iter([rewrite]);
+            let output = rewrites.of(0);
+            let change = FrameRewrite {
+                rewrite: &output.rewrite,
+                addresses: output.addresses.as_ref(),
+                label: None,
+            };
             for len in 0..=bytes.len() {
                 let (mut ours, mut expected) = ([0xaa; 310], [0xaa; 310]);
-                let written = copy_frame(&rewrite, &bytes[..len], &mut ours);
+                let written = write_frame(change, &bytes[..len], &mut ours);
                 assert_eq!(written, rewrite.write(&bytes[..len], &mut expected), "{len}");
                 assert_eq!(ours, expected, "{len}");
+                if let Some(short) = written.and_then(|written| written.checked_sub(1)) {
+                    assert_eq!(write_frame(change, &bytes[..len], &mut ours[..short]), None);
+                }
             }
         }
-        assert_eq!(copy_frame(&change, &bytes[..60], &mut [0; 59]), None);
     }
 }

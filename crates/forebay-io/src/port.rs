@@ -6,7 +6,7 @@
 
 use std::os::fd::BorrowedFd;
 
-use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_packet::{Batch, LiveMask, Rewrites};
 
 use crate::error::Error;
 
@@ -120,7 +120,7 @@ pub trait Tx: Send {
     ///
     /// # Errors
     /// An error of the destination as a whole.
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error>;
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error>;
 
     /// Sends all packets in a ring, without waiting for completion.
     ///

@@ -299,8 +299,9 @@ impl Kernel {
     /// The kernel's.
     pub fn follow(&mut self, route: Route, spare: &[u16]) -> Result<(), BpfError> {
         let of = |route: &Route, sensor: usize| {
-            let rewrite = route.rewrites.get(sensor)?;
-            Some(entry(count(*route.outputs.get(sensor)?), rewrite))
+            let output = *route.outputs.get(sensor)?;
+            let rewrite = &route.rewrites.of(u16::try_from(sensor).ok()?).rewrite;
+            Some(entry(count(output), rewrite))
         };
         let changed = |&sensor: &usize| of(&route, sensor) != of(&self.route, sensor);
         let changed: Vec<usize> = (0..route.outputs.len()).filter(changed).collect();

@@ -26,7 +26,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_packet::{Batch, LiveMask, Rewrites};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
@@ -440,7 +440,7 @@ fn socket_of(link: &Link, options: &TxOptions) -> Result<(OwnedFd, SlotRing), De
 }
 
 impl Tx for PacketTx {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let mut packets = batch.live().and(which).iter();
         if self.gone {
             self.lost.device_failed += packets.count() as u64;

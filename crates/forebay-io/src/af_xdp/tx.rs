@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_packet::{Batch, LiveMask, Rewrites};
 use rustix::io::Errno;
 use rustix::net::sockopt::xdp_statistics;
 use rustix::net::{SendFlags, send};
@@ -210,7 +210,7 @@ impl XdpTx {
 }
 
 impl Tx for XdpTx {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let mut packets = batch.live().and(which).iter();
         if self.gone {
             self.lost.device_failed += packets.count() as u64;

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewrite};
+use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, PacketMeta, Rewrites};
 
 use super::ring::{self, Meta, Reader, Writer, prefetch};
 use crate::error::Error;
@@ -138,7 +138,7 @@ impl RingTx {
 }
 
 impl Tx for RingTx {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let which = batch.live().and(which);
         self.patience_ends = None;
         let first_read = first_read(rewrites);

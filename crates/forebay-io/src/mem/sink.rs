@@ -2,11 +2,11 @@
 
 use std::io;
 
-use forebay_packet::{Batch, LiveMask, Region, Rewrite};
+use forebay_packet::{Batch, LiveMask, Region, Rewrites};
 
 use super::ring::{prefetch, prefetch_end};
 use crate::error::Error;
-use crate::frame::{Rewrites, first_read, write_frame};
+use crate::frame::{FrameRewrites, first_read, write_frame};
 use crate::port::{Tx, TxCounters};
 
 /// Default bytes of a slot: with 256 slots the ring stays in the L1 or L2 cache, like the
@@ -51,9 +51,9 @@ impl Sink {
 }
 
 impl Tx for Sink {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let which = batch.live().and(which);
-        let (frames, changes) = (batch.frames(), Rewrites::new(batch, rewrites));
+        let (frames, changes) = (batch.frames(), FrameRewrites::new(batch, rewrites));
         // Stages have read what follows the addresses; short frames end in that line.
         if first_read(rewrites) == 0 {
             which.iter().for_each(|i| prefetch(frames.get(i)));

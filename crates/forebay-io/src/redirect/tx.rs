@@ -1,7 +1,7 @@
 //! A port that sends redirected frames.
 
 use forebay_bpf::programs::sender::{Fate, MAX_FRAME, MAX_MTU, MIN_FRAME, Sender};
-use forebay_packet::{Batch, LiveMask, Rewrite};
+use forebay_packet::{Batch, LiveMask, Rewrites};
 
 use std::time::{Duration, Instant};
 
@@ -203,7 +203,7 @@ impl RedirectTx {
 }
 
 impl Tx for RedirectTx {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let mut packets = batch.live().and(which).iter();
         if self.gone {
             self.unplaced += packets.count() as u64;

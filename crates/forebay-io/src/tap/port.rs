@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, Rewrite};
+use forebay_packet::{BATCH, Batch, Clock, Interface, LiveMask, Rewrite, Rewrites};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read, write};
 
@@ -295,7 +295,7 @@ impl TapTx {
 }
 
 impl Tx for TapTx {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         let mut packets = batch.live().and(which).iter();
         for i in packets.by_ref() {
             if let Err(error) = self.put(batch.packet(i), rewrite_of(batch, i, rewrites)) {

@@ -12,7 +12,7 @@ use forebay_bpf::programs::fanout;
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::device::DeviceError;
 use forebay_io::{Error, Received, Rx, Tx};
-use forebay_packet::{Batch, HashKey, MacAddress, Rewrite};
+use forebay_packet::{Batch, HashKey, MacAddress, Rewrite, Rewrites};
 
 /// A ring of 1 MiB.
 const SMALL: RxOptions =
@@ -346,7 +346,7 @@ fn frames_are_changed_on_their_way_out() {
             Rewrite { destination: Some(MacAddress([2, 0, 0, 0, 0, 9])), ..Rewrite::NONE },
             Rewrite { push_vlan: Some(300), slice: Some(100), ..Rewrite::NONE },
         ];
-        tx.send(&batch, &batch.live(), &rewrites).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::from_iter(rewrites)).unwrap();
         tx.flush().unwrap();
         let got = receive_all(&mut rx);
         assert_eq!((&got[0][..6], &got[0][6..]), (&[2, 0, 0, 0, 0, 9][..], &batch.packet(0)[6..]));
@@ -405,7 +405,8 @@ fn a_device_deleted_under_load_is_an_error_that_names_it() {
                 let batch =
                     batch_of(&(0..64).map(|i| frame(0, given + i, 200, &[])).collect::<Vec<_>>());
                 given += 64;
-                tx_error = tx.send(&batch, &batch.live(), &[]).and_then(|()| tx.flush()).err();
+                tx_error =
+                    tx.send(&batch, &batch.live(), &Rewrites::NONE).and_then(|()| tx.flush()).err();
             }
             match rx.receive() {
                 Ok(Received::End) => panic!("ended without a word"),
@@ -422,7 +423,7 @@ fn a_device_deleted_under_load_is_an_error_that_names_it() {
         }
         assert!(matches!(rx.receive().unwrap(), Received::End));
         let one = batch_of(&[frame(0, 0, 60, &[])]);
-        assert!(tx.send(&one, &one.live(), &[]).is_err() && tx.flush().is_err());
+        assert!(tx.send(&one, &one.live(), &Rewrites::NONE).is_err() && tx.flush().is_err());
         let counters = tx.counters().unwrap();
         assert_eq!(
             (sent_in_all(&counters), counters.held),

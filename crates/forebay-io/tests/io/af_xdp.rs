@@ -14,7 +14,7 @@ use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort, XdpRx, XdpTx};
 use forebay_io::device::{DeviceError, Link, Need, check};
 use forebay_io::{Error, Received, Rx, Tx};
-use forebay_packet::HashKey;
+use forebay_packet::{HashKey, Rewrites};
 
 const OPTIONS: XdpOptions = XdpOptions {
     frame_len: 2048,
@@ -298,7 +298,8 @@ fn a_device_deleted_under_load_is_an_error_that_names_it() {
                 let batch =
                     batch_of(&(0..32).map(|i| frame(0, given + i, 200, &[])).collect::<Vec<_>>());
                 given += 32;
-                tx_error = tx.send(&batch, &batch.live(), &[]).and_then(|()| tx.flush()).err();
+                tx_error =
+                    tx.send(&batch, &batch.live(), &Rewrites::NONE).and_then(|()| tx.flush()).err();
             }
             if rx_error.is_none() {
                 rx_error = rx.receive().err();

@@ -10,7 +10,7 @@ use forebay_io::{
     CaptureTx, Format, Naming, OnFull, Placement, ReadOptions, Reader, Series, SeriesOptions, Tx,
     WriteOptions,
 };
-use forebay_packet::{Annotation, Arena, Batch, Clock, Interface, MacAddress, Rewrite};
+use forebay_packet::{Annotation, Arena, Batch, Clock, Interface, MacAddress, Rewrite, Rewrites};
 
 /// Packets of a device, at times in nanoseconds.
 fn batch(device: &str, packets: &[(u64, &[u8])]) -> Batch {
@@ -110,7 +110,7 @@ fn what_counts_as_sent_on_a_full_disk_is_in_the_file() {
         let (mut given, mut rounds) = (0, 0);
         let mut send = |tx: &mut CaptureTx, device: &str| {
             let batch = batch(device, &packets);
-            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
             tx.flush().unwrap();
             given += 100;
             accounts(tx, &partial, given);
@@ -133,7 +133,7 @@ fn what_counts_as_sent_on_a_full_disk_is_in_the_file() {
         assert!(first_on_full.contains("No space") && first_on_full.contains("tries again"));
         let small = |tx: &mut CaptureTx, given: u64| {
             let batch = batch("eth2", &packets[..1]);
-            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
             tx.flush().unwrap();
             accounts(tx, &partial, given);
         };
@@ -210,7 +210,7 @@ fn a_file_that_cannot_be_cut_is_left_and_another_begun() {
             let mut given = 0;
             let mut send = |tx: &mut CaptureTx, packets: &[(u64, &[u8])]| {
                 let batch = batch("eth1", packets);
-                tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+                tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
                 tx.flush().unwrap();
                 given += packets.len() as u64;
                 let counters = tx.counters().unwrap();
@@ -264,13 +264,13 @@ fn a_disk_that_is_full_from_the_start_is_waited_for() {
         tx.begin().unwrap();
         assert!(told.lock().unwrap()[0].ends_with("tries again every second"), "{told:?}");
         let batch = batch("eth1", &[(1, &[5; 100])]);
-        tx.send(&batch, &batch.live(), &[]).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
         assert_eq!(tx.counters().unwrap().losses, [("disk_full", 1)]);
         fs::remove_file(&ballast).unwrap();
         let (mut given, end) = (1, Instant::now() + Duration::from_secs(30));
         while told.lock().unwrap().len() < 2 {
             assert!(Instant::now() < end, "it does not go on");
-            tx.send(&batch, &batch.live(), &[]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
             tx.flush().unwrap();
             given += 1;
             std::thread::sleep(Duration::from_millis(50));
@@ -292,7 +292,7 @@ fn a_recorder_that_stops_says_so_and_counts_what_it_loses() {
         let batch = batch("eth1", &packets);
         let mut errors = 0;
         for _ in 0..30 {
-            errors += u64::from(tx.send(&batch, &batch.live(), &[]).is_err());
+            errors += u64::from(tx.send(&batch, &batch.live(), &Rewrites::NONE).is_err());
             errors += u64::from(tx.flush().is_err());
         }
         assert_eq!(errors, 1, "it says so once");
@@ -323,7 +323,7 @@ fn a_recorder_keeps_its_newest_files() {
     for (run, first) in [(0, 1), (1, 6)] {
         let mut tx = recorder(&path, OnFull::Retry, Some(64 << 10), &told);
         for _ in 0..10 {
-            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
         }
         tx.flush().unwrap();
         let counters = tx.counters().unwrap();
@@ -362,12 +362,12 @@ fn packets_of_several_devices_are_told_apart() {
         batch("eth1", &[(1_000_000_004, &one)]),
     ];
     for batch in &sends {
-        tx.send(batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+        tx.send(batch, &batch.live(), &Rewrites::NONE).unwrap();
     }
     let change =
         Rewrite { destination: Some(MacAddress([9; 6])), slice: Some(64), ..Rewrite::NONE };
     let last = batch("eth2", &[(1_000_000_005, &two), (1_000_000_006, &two)]);
-    tx.send(&last, &last.live(), &[change]).unwrap();
+    tx.send(&last, &last.live(), &Rewrites::from_iter([change])).unwrap();
     let counters = tx.counters().unwrap();
     assert_eq!((counters.packets, counters.held), (0, 6), "not in the file yet");
     tx.flush().unwrap();
@@ -414,7 +414,7 @@ fn interfaces_that_come_one_by_one_are_described_once() {
     for many in 1..=100 {
         for input in ["a", "b"] {
             let batch = last_of(&named((0..many).map(|number| format!("{input}{number}"))));
-            tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
             expected.push(format!("{input}{}", many - 1));
         }
     }
@@ -436,7 +436,7 @@ fn packets_of_interfaces_that_a_file_cannot_have_are_lost_by_name() {
     let other = named(["other".to_owned()].into_iter());
     for interfaces in [&many, &Arc::new(two[..1].to_vec()), &two, &other, &many] {
         let batch = last_of(interfaces);
-        tx.send(&batch, &batch.live(), &[Rewrite::NONE]).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
     }
     tx.flush().unwrap();
     let counters = tx.counters().unwrap();
@@ -491,7 +491,7 @@ fn packets_of_suspect_flows_get_a_comment() {
         (0..100).filter(|i| i % 3 == 0).for_each(|i| batch.suspect.insert(i));
         let mut which = batch.live();
         which.remove(0);
-        tx.send(&batch, &which, &rewrites).unwrap();
+        tx.send(&batch, &which, &Rewrites::from_iter(rewrites)).unwrap();
         expected.extend((1..100).map(|i| {
             let is_marked = i % 3 == 0 && rewrites[i % 2].annotation.is_some();
             is_marked.then(|| "forebay: suspect".to_owned())

@@ -8,7 +8,7 @@ use forebay_io::mem::{Replay, RingOptions, RingRx, Sink, WhenFull, ring};
 use forebay_io::{Received, Rx, Tx};
 use forebay_packet::{
     Annotation, Arena, Batch, Interface, LabelField, LinkType, LiveMask, MacAddress, RateLabel,
-    Rewrite,
+    Rewrite, Rewrites,
 };
 use forebay_testkit::make;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -162,14 +162,14 @@ fn only_chosen_packets_go_and_as_their_output_wants_them() {
     let destination = Some(MacAddress([6; 6]));
     let rewrites =
         [Rewrite { destination, ..Rewrite::NONE }, Rewrite { push_vlan: Some(5), ..Rewrite::NONE }];
-    tx.send(&batch, &which, &rewrites).unwrap();
+    tx.send(&batch, &which, &Rewrites::from_iter(rewrites)).unwrap();
     let got = receive_all(&mut rx);
     assert_eq!(got.len(), 3);
     assert_eq!((&got[0][..6], &got[0][6..]), (&[6; 6][..], &frame(0, 0, 60, &[])[6..]));
     assert_eq!(got[1], frame(0, 2, 64, &[[0x81, 0, 0, 5]]));
     assert_eq!(got[2], frame(0, 4, 60, &[]), "no change for an output past the list");
     let long = batch_of(&[frame(0, 9, 400, &[])]);
-    tx.send(&long, &long.live(), &[]).unwrap();
+    tx.send(&long, &long.live(), &Rewrites::NONE).unwrap();
     assert_eq!(loss(&tx.counters().unwrap().losses, "too_long"), 1);
 }
 
@@ -186,10 +186,10 @@ fn frames_go_out_with_their_labels() {
         Rewrite { label, push_vlan: Some(5), slice: Some(60), ..Rewrite::NONE },
     ];
     let (mut tx, mut rx) = ring(&options(64)).unwrap();
-    tx.send(&batch, &batch.live(), &rewrites).unwrap();
+    tx.send(&batch, &batch.live(), &Rewrites::from_iter(rewrites)).unwrap();
     let got = receive_all(&mut rx);
     let mut sink = Sink::new(4).unwrap();
-    sink.send(&batch, &batch.live(), &rewrites).unwrap();
+    sink.send(&batch, &batch.live(), &Rewrites::from_iter(rewrites)).unwrap();
     // 1 kbit/s is code point 1, and twice that 3; the class is behind the version, and the tag.
     for (i, (at, class)) in [(15, 4), (15, 0), (19, 12)].into_iter().enumerate() {
         assert_eq!(got[i][at], class, "{i}");
@@ -202,7 +202,7 @@ fn frames_go_out_with_their_labels() {
     assert!(arena.push(&frame, frame.len() as u32, 0, 0));
     let mut batch = arena.into_batches(&Arc::new(vec![raw])).remove(0);
     batch.label = labels[..1].to_vec();
-    sink.send(&batch, &batch.live(), &rewrites).unwrap();
+    sink.send(&batch, &batch.live(), &Rewrites::from_iter(rewrites)).unwrap();
     assert_eq!(sink.recent(0, 200).unwrap()[..frame.len()], frame);
 }
 
@@ -216,7 +216,7 @@ fn packets_of_suspect_flows_go_out_with_a_mark() {
     let with = |annotation| Rewrite { annotation: Some(annotation), ..Rewrite::NONE };
     let rewrites = [with(Annotation::Dscp(46)), with(Annotation::Vlan(7))];
     let (mut tx, mut rx) = ring(&options(64)).unwrap();
-    tx.send(&batch, &batch.live(), &rewrites).unwrap();
+    tx.send(&batch, &batch.live(), &Rewrites::from_iter(rewrites)).unwrap();
     let got = receive_all(&mut rx);
     assert_eq!((&got[0], &got[3]), (&frame, &frame));
     let mut marked = frame.clone();
@@ -251,7 +251,7 @@ fn batches_are_played_again_and_a_sink_takes_all() {
     let rewrite = [Rewrite { source: Some(MacAddress([7; 6])), ..Rewrite::NONE }];
     let mut batches = 0;
     while let Received::Batch(batch) = rx.receive().unwrap() {
-        tx.send(&batch, &batch.live(), &rewrite).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::from_iter(rewrite)).unwrap();
         batches += 1;
     }
     assert!(matches!(rx.receive().unwrap(), Received::End));

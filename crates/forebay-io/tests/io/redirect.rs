@@ -17,7 +17,7 @@ use forebay_io::af_xdp::{Copying, XdpOptions, XdpPort, XdpRx};
 use forebay_io::device::{Link, Need, check};
 use forebay_io::redirect::RedirectTx;
 use forebay_io::{Error, Received, Rx, Tx};
-use forebay_packet::{HashKey, MacAddress, Rewrite};
+use forebay_packet::{HashKey, MacAddress, Rewrite, Rewrites};
 
 const OPTIONS: XdpOptions = XdpOptions {
     frame_len: 4096,
@@ -114,7 +114,7 @@ fn many_frames_share_a_call_and_are_changed_on_their_way() {
         };
         for chunk in frames.chunks(250) {
             let batch = batch_of(chunk);
-            tx.send(&batch, &batch.live(), &[change]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::from_iter([change])).unwrap();
         }
         assert_eq!(tx.counters().unwrap().held, 4000);
         tx.flush().unwrap();
@@ -164,7 +164,7 @@ fn what_the_device_does_not_take_has_its_name() {
         ip("link delete va");
         let batch = batch_of(&[frame(0, 0, 100, &[])]);
         wait_for("the device to be gone", || {
-            let sent = tx.send(&batch, &batch.live(), &[]).and_then(|()| tx.flush());
+            let sent = tx.send(&batch, &batch.live(), &Rewrites::NONE).and_then(|()| tx.flush());
             matches!(sent, Err(Error::Device(forebay_io::device::DeviceError::Gone { .. })))
         });
         assert!(lost(&mut tx, "device_failed") > 0);
@@ -257,7 +257,7 @@ fn the_rest_of_a_batch_goes_by_the_ring_after_a_refusal() {
         let frames: Vec<_> = (0..all).map(|i| frame(1, i, len, &[])).collect();
         for chunk in frames.chunks(100) {
             let batch = batch_of(chunk);
-            tx.send(&batch, &batch.live(), &[]).unwrap();
+            tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
         }
         tx.flush().unwrap();
         let refused = loss(&tx.counters().unwrap().losses, "refused");

@@ -10,7 +10,7 @@ use forebay_io::{
     CaptureTx, Format, Naming, OnFull, Placement, ReadOptions, Reader, Series, SeriesOptions, Tx,
     WriteOptions,
 };
-use forebay_packet::{Batch, Interface};
+use forebay_packet::{Batch, Interface, Rewrites};
 
 fn series(name: &Path, placement: Placement) -> Series {
     let options = SeriesOptions {
@@ -95,7 +95,7 @@ impl ByTime {
     fn packet_at(&mut self, seconds: u64) {
         self.clock.store(Self::START + seconds, Ordering::Relaxed);
         let batch = batch(1, 60);
-        self.tx.send(&batch, &batch.live(), &[]).unwrap();
+        self.tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
         self.tx.flush().unwrap();
     }
 

@@ -14,7 +14,7 @@ use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::device::{DeviceError, Link};
 use forebay_io::tap::{Tap, TapOptions};
 use forebay_io::{Error, Received, Rx, Tx};
-use forebay_packet::{Decoder, HashKey, LinkType, MacAddress, Rewrite};
+use forebay_packet::{Decoder, HashKey, LinkType, MacAddress, Rewrite, Rewrites};
 
 /// A device of that name that is up, and its host's side.
 fn opened(options: &TapOptions) -> (Tap, PacketTx, PacketRx) {
@@ -48,7 +48,7 @@ fn frames_pass_both_ways_as_they_were() {
         assert_eq!(rx.counters().unwrap().packets, 300);
         let batch = batch_of(&[frame(0, 0, 60, &[]), vec![1; 13]]);
         let rewrite = [Rewrite { destination: Some(MacAddress([6; 6])), ..Rewrite::NONE }];
-        tx.send(&batch, &batch.live(), &rewrite).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::from_iter(rewrite)).unwrap();
         assert_eq!(receive_all(&mut host_rx)[0][..6], [6; 6]);
         let counters = tx.counters().unwrap();
         assert_eq!((loss(&counters.losses, "too_short"), sent_in_all(&counters)), (1, 302));
@@ -187,7 +187,7 @@ fn a_device_that_is_down_or_deleted_is_told() {
                 "{error}"
             );
         };
-        gone(tx.send(&one, &one.live(), &[]).unwrap_err());
+        gone(tx.send(&one, &one.live(), &Rewrites::NONE).unwrap_err());
         let start = Instant::now();
         loop {
             match rx.receive() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_io::{Received, Rx, RxCounters, Tx, TxCounters};
-use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
+use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region, Rewrites};
 
 #[allow(unused_imports, reason = "each test uses its part")]
 pub use forebay_testkit::namespace::{ip, wait_for};
@@ -113,7 +113,7 @@ pub fn batch_of<F: AsRef<[u8]>>(frames: &[F]) -> Batch {
 pub fn send<F: AsRef<[u8]>>(tx: &mut dyn Tx, frames: &[F]) {
     for chunk in frames.chunks(BATCH) {
         let batch = batch_of(chunk);
-        tx.send(&batch, &batch.live(), &[]).unwrap();
+        tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
     }
     tx.flush().unwrap();
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use forebay_gen::probe::{Life, ProbeBatches, ProbeOptions, Probes};
 use forebay_io::Tx;
 use forebay_io::af_packet::{PacketTx, TxOptions};
-use forebay_packet::{BATCH, MacAddress};
+use forebay_packet::{BATCH, MacAddress, Rewrites};
 use forebay_pipeline::{DropCount, Ledger, LedgerRow};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ pub fn run(cli: &Cli, args: &GenArgs, device: &str) -> Result<(), Failure> {
         }
         let now = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let batch = batches.next(&mut probes, packets as usize, now).map_err(memory)?;
-        port.send(&batch, &batch.live(), &[])?;
+        port.send(&batch, &batch.live(), &Rewrites::NONE)?;
         port.flush()?;
         made += packets;
     }

@@ -10,7 +10,7 @@ use crate::support::command::{command, run};
 use crate::support::namespace::{in_namespace, ip, veth, wait_for};
 use forebay_io::af_packet::{PacketRx, PacketTx, RxOptions, TxOptions};
 use forebay_io::{Received, Rx, Tx};
-use forebay_packet::{Batch, Interface, PacketMeta, Region};
+use forebay_packet::{Batch, Interface, PacketMeta, Region, Rewrites};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -343,7 +343,7 @@ fn send(tx: &mut PacketTx, frame: &[u8]) {
     let len = frame.len() as u32;
     let meta = PacketMeta { offset: 0, cap_len: len, wire_len: len, ticks: 0, interface: 0 };
     batch.push(meta).unwrap();
-    tx.send(&batch, &batch.live(), &[]).unwrap();
+    tx.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
     tx.flush().unwrap();
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use forebay_io::Tx as _;
 use forebay_io::af_packet::{PacketTx, TxOptions};
 use forebay_packet::random::Random;
-use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
+use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region, Rewrites};
 
 use super::namespace::wait_for;
 
@@ -82,7 +82,7 @@ impl Sender {
     pub fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) {
         for chunk in frames.chunks(BATCH) {
             let batch = batch_of(chunk);
-            self.0.send(&batch, &batch.live(), &[]).unwrap();
+            self.0.send(&batch, &batch.live(), &Rewrites::NONE).unwrap();
             self.0.flush().unwrap();
         }
     }

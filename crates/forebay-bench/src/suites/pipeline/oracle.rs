@@ -7,7 +7,7 @@ use crate::failure::Result;
 use forebay_balance::{Assignment, BUCKETS, bucket_of};
 use forebay_filter::Program;
 use forebay_io::{Error, Tx, TxCounters, mem::Sink};
-use forebay_packet::{Batch, Decoder, HashKey, LiveMask, Region, Rewrite};
+use forebay_packet::{Batch, Decoder, HashKey, LiveMask, Region, Rewrite, Rewrites};
 use forebay_rules::{Action, Key, RuleList};
 
 #[derive(Clone, Copy, Debug)]
@@ -107,14 +107,14 @@ impl Witness {
     }
 
     /// Whether the packet sent so many packets ago is the one expected next.
-    fn is_expected(&mut self, ago: usize, rewrites: &[Rewrite]) -> bool {
+    fn is_expected(&mut self, ago: usize, rewrites: &Rewrites) -> bool {
         let Expected { sent, region, .. } = &self.expected;
         let Some(&Sent { offset, len, sensor }) = sent.get(self.next % sent.len().max(1)) else {
             return false;
         };
         self.next += 1;
         let mut frame = region.bytes()[offset as usize..][..len as usize].to_vec();
-        let Rewrite { destination, source, .. } = rewrites[usize::from(sensor)];
+        let Rewrite { destination, source, .. } = rewrites.of(sensor).rewrite;
         for (address, at) in [(destination, 0), (source, 6)] {
             if let Some(address) = address {
                 frame[at..at + 6].copy_from_slice(&address.0);
@@ -125,7 +125,7 @@ impl Witness {
 }
 
 impl Tx for Witness {
-    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &[Rewrite]) -> Result<(), Error> {
+    fn send(&mut self, batch: &Batch, which: &LiveMask, rewrites: &Rewrites) -> Result<(), Error> {
         self.sink.send(batch, which, rewrites)?;
         let packets = batch.live().and(which).count();
         let wrong = (0..packets).rev().filter(|&ago| !self.is_expected(ago, rewrites)).count();
