@@ -322,14 +322,10 @@ fn copy<T: Copy>(to: &mut Vec<T>, from: &[T]) {
     }
 }
 
-/// The values of the packets in `which` move to the front of a column, by vectors.
+/// As [`keep`], by vectors.
 fn keep_u32(values: &mut Vec<u32>, which: &LiveMask) {
-    if !values.is_empty() {
-        let mut kept = [0; BATCH];
-        let count = which.select(values, &mut kept);
-        values.clear();
-        values.extend_from_slice(&kept[..count]);
-    }
+    let kept = which.move_to_front(values);
+    values.truncate(kept);
 }
 
 /// The values of the packets in `which` move to the front; the others go. A column that is

@@ -32,9 +32,10 @@ impl LiveMask {
         Self(select::nonzero(values))
     }
 
-    /// The values of the packets in the mask, at the start of `to`, and how many they are.
-    pub(crate) fn select(&self, from: &[u32], to: &mut [u32; BATCH]) -> usize {
-        select::select(from, &self.0, to)
+    /// Moves the values of the packets in the mask to the front, in order, and returns how many they
+    /// are.
+    pub(crate) fn move_to_front(&self, values: &mut [u32]) -> usize {
+        select::move_to_front(values, &self.0)
     }
 
     /// The packets of whose values `test` holds.

@@ -25,15 +25,15 @@ pub(crate) fn nonzero(values: &[u32]) -> Bits {
     nonzero_one_by_one(values)
 }
 
-/// Puts the values that `bits` has side by side, in order, at the start of `to`, and returns
-/// how many they are. Of `from`, [`BATCH`] values at the most are looked at.
-pub(crate) fn select(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
+/// Moves the values that `bits` has to the front, in order, and returns how many they are. What is
+/// behind them then is not specified. Of `values`, [`BATCH`] at the most are looked at.
+pub(crate) fn move_to_front(values: &mut [u32], bits: &Bits) -> usize {
     #[cfg(target_arch = "x86_64")]
     if Vectors::Avx512.are_wanted() {
         // SAFETY: the machine has the instructions.
-        return unsafe { avx512::select(from, bits, to) };
+        return unsafe { avx512::move_to_front(values, bits) };
     }
-    select_one_by_one(from, bits, to)
+    move_one_by_one(values, bits)
 }
 
 fn nonzero_one_by_one(values: &[u32]) -> Bits {
@@ -46,13 +46,11 @@ fn nonzero_one_by_one(values: &[u32]) -> Bits {
     bits
 }
 
-fn select_one_by_one(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
+fn move_one_by_one(values: &mut [u32], bits: &Bits) -> usize {
     let mut count = 0;
-    for (word, values) in bits.iter().zip(from.chunks(64)) {
-        for (i, &value) in values.iter().enumerate() {
-            to[count] = value;
-            count += (word >> i & 1) as usize;
-        }
+    for i in 0..values.len().min(BATCH) {
+        values[count] = values[i];
+        count += (bits[i / 64] >> (i % 64) & 1) as usize;
     }
     count
 }
@@ -85,18 +83,18 @@ mod avx512 {
     }
 
     #[target_feature(enable = "avx512f,popcnt")]
-    pub(super) fn select(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
+    pub(super) fn move_to_front(values: &mut [u32], bits: &Bits) -> usize {
+        let (len, start) = (values.len().min(BATCH), values.as_mut_ptr());
         let mut count = 0;
-        let from = &from[..from.len().min(BATCH)];
-        for (i, chunk) in from.chunks(LANES).enumerate() {
-            let there = u16::MAX >> (LANES - chunk.len());
+        for (i, at) in (0..len).step_by(LANES).enumerate() {
+            let there = u16::MAX >> LANES.saturating_sub(len - at);
             let which = of_vector(bits, i) & there;
-            // SAFETY: only the values of the chunk are read.
-            let vector = unsafe { _mm512_maskz_loadu_epi32(there, chunk.as_ptr().cast()) };
-            let selected = _mm512_maskz_compress_epi32(which, vector);
-            // SAFETY: no more were selected than the vectors before this one had; so the
-            // store ends where this vector does or before, and there is room for a batch.
-            unsafe { _mm512_storeu_si512(to.as_mut_ptr().add(count).cast(), selected) };
+            // SAFETY: only values of the slice are read.
+            let vector = unsafe { _mm512_maskz_loadu_epi32(there, start.add(at).cast()) };
+            let moved = _mm512_maskz_compress_epi32(which, vector);
+            // SAFETY: as many values are written as this vector has, behind those moved before, which
+            // are no more than those in front of it: within the slice, and read already.
+            unsafe { _mm512_mask_storeu_epi32(start.add(count).cast(), there, moved) };
             count += which.count_ones() as usize;
         }
         count
@@ -126,18 +124,18 @@ mod tests {
         nonzero(values)
     }
 
-    /// [`select`], likewise.
-    fn selected_by_vectors(from: &[u32], bits: &Bits, to: &mut [u32; BATCH]) -> usize {
+    /// [`move_to_front`], likewise.
+    fn moved_by_vectors(values: &mut [u32], bits: &Bits) -> usize {
         #[cfg(target_arch = "x86_64")]
         if Vectors::Avx512.are_here() {
             // SAFETY: the machine has the instructions.
-            return unsafe { avx512::select(from, bits, to) };
+            return unsafe { avx512::move_to_front(values, bits) };
         }
-        select(from, bits, to)
+        move_to_front(values, bits)
     }
 
     #[test]
-    fn vectors_select_what_a_loop_selects() {
+    fn vectors_do_what_a_loop_does() {
         for len in [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 256] {
             for seed in 0..20 {
                 let values: Vec<u32> =
@@ -147,12 +145,16 @@ mod tests {
                 assert_eq!(bits, nonzero(&values), "{len}");
                 let bits: Bits = std::array::from_fn(|i| bits[i] ^ numbers(8, seed + 9)[i + 3]);
                 let values: Vec<u32> = (0..len as u32).collect();
-                let (mut ours, mut expected) = ([0; BATCH], [0; BATCH]);
-                let count = select_one_by_one(&values, &bits, &mut expected);
-                assert_eq!(count, selected_by_vectors(&values, &bits, &mut ours), "{len}");
-                assert_eq!(ours[..count], expected[..count], "{len}");
-                assert_eq!(count, select(&values, &bits, &mut ours), "{len}");
-                assert_eq!(ours[..count], expected[..count], "{len}");
+                let expected: Vec<u32> = values
+                    .iter()
+                    .copied()
+                    .filter(|&i| bits[i as usize / 64] >> (i % 64) & 1 == 1)
+                    .collect();
+                for moved in [move_one_by_one, moved_by_vectors, move_to_front] {
+                    let mut values = values.clone();
+                    let count = moved(&mut values, &bits);
+                    assert_eq!(values[..count], expected, "{len}");
+                }
             }
         }
     }
