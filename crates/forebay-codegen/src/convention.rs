@@ -1,8 +1,12 @@
-//! The calling convention of compiled filters, and their registers.
+//! The calling conventions of compiled filters, and their registers.
 //!
-//! Code is a System V function of one argument, the address of the argument
+//! Batch code is a System V function of one argument, the address of the argument
 //! table with the offsets in [`argument`]. On entry the table is read into
 //! fixed registers; its address is not needed afterwards.
+//!
+//! `list` code has six arguments, in registers: it is called for single packets too, where a table
+//! takes longer than the packet. They are as in the table, in this order: base, offsets, count, lengths on
+//! the wire, captured lengths, verdicts.
 
 use iced_x86::Register;
 

@@ -1,7 +1,6 @@
 //! Calls compiled code.
 //!
-//! The convention is that of [`forebay_codegen::convention`]: one argument, the
-//! address of a table of addresses and a count of 1 to 256 packets. A
+//! The conventions are those of [`forebay_codegen::convention`]: tables of 1 to 256 packets. A
 //! [`Kernel`] guarantees the caller's side of it for any packets:
 //!
 //! * Code for single packets (`list`) reads captured bytes only, so packets
@@ -41,10 +40,16 @@ const SCRATCH: usize = 12 << 10;
 /// packet's number, and are fewer than its packets.
 const SLOW: usize = BATCH;
 
+/// `list` code: base, offsets, count, lengths on the wire, captured lengths, verdicts.
 // SAFETY: a type; the creator of a value is responsible for its pointers.
-type Function = unsafe extern "sysv64" fn(*const Arguments);
+type ListFunction =
+    unsafe extern "sysv64" fn(*const u8, *const u32, usize, *const u32, *const u32, *mut u32);
 
-/// The argument table. Field order and sizes are part of the convention.
+/// Batch code.
+// SAFETY: as above.
+type BatchFunction = unsafe extern "sysv64" fn(*const Arguments);
+
+/// The argument table of batch code. Field order and sizes are part of the convention.
 #[repr(C)]
 struct Arguments {
     base: *const u8,
@@ -56,6 +61,9 @@ struct Arguments {
     slow: *mut u8,
     scratch: *mut u8,
 }
+
+/// The offset of a packet that begins at its base.
+static NO_OFFSET: u32 = 0;
 
 /// Scratch memory; 64 bytes is a cache line and the longest vector.
 #[repr(C, align(64))]
@@ -88,14 +96,14 @@ impl AddAssign for Tally {
 #[derive(Debug)]
 pub struct Kernel {
     memory: Executable,
-    each: Function,
+    each: ListFunction,
     batch: Option<BatchCode>,
 }
 
 /// Batch code.
 #[derive(Debug)]
 struct BatchCode {
-    function: Function,
+    function: BatchFunction,
     entry: BatchEntry,
 }
 
@@ -127,22 +135,25 @@ impl Kernel {
     /// verdicts, marks, scratch memory and its own stack frame.
     pub unsafe fn new(code: &Code) -> Result<Self, JitError> {
         let memory = Executable::new(&code.bytes)?;
-        let function = |entry: usize| -> Result<Function, JitError> {
+        let address = |entry: usize| -> Result<*mut u8, JitError> {
             let inside = (entry < code.constants_at).then(|| memory.address(entry)).flatten();
             let address: NonNull<u8> = inside.ok_or(JitError::Entry {
                 entry,
                 instructions: code.constants_at.min(code.bytes.len()),
             })?;
-            // SAFETY: the address is one of executable memory where, as the
-            // caller promises, a function of this type starts. It is called
-            // only while `memory` lives, which `Kernel` owns.
-            Ok(unsafe { mem::transmute::<*mut u8, Function>(address.as_ptr()) })
+            Ok(address.as_ptr())
         };
-        let each = function(code.each)?;
+        // SAFETY: the address is one of executable memory where, as the
+        // caller promises, a function of this type starts. It is called
+        // only while `memory` lives, which `Kernel` owns.
+        let each = unsafe { mem::transmute::<*mut u8, ListFunction>(address(code.each)?) };
         let batch = match code.batch {
             Some(entry) => {
                 check(&entry)?;
-                Some(BatchCode { function: function(entry.entry)?, entry })
+                let address = address(entry.entry)?;
+                // SAFETY: as above.
+                let function = unsafe { mem::transmute::<*mut u8, BatchFunction>(address) };
+                Some(BatchCode { function, entry })
             }
             None => None,
         };
@@ -155,6 +166,11 @@ impl Kernel {
         &self.memory
     }
 
+    /// The fewest packets of a call that batch code is for, if there is any.
+    pub(crate) fn least(&self) -> Option<usize> {
+        self.batch.as_ref().map(|code| code.entry.least)
+    }
+
     /// The verdict on one packet. Bytes beyond 4 GiB, the maximum of a captured
     /// length, are ignored.
     #[must_use]
@@ -162,19 +178,18 @@ impl Kernel {
     pub fn one(&self, packet: &[u8], wire_len: u32) -> u32 {
         let cap_len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
         let mut verdict = 0;
-        let arguments = Arguments {
-            base: packet.as_ptr(),
-            offset: &0,
-            cap_len: &cap_len,
-            wire_len: &wire_len,
-            verdict: &mut verdict,
-            count: 1,
-            slow: NonNull::dangling().as_ptr(),
-            scratch: NonNull::dangling().as_ptr(),
-        };
         // SAFETY: one packet, in memory borrowed for the call; tables of one
-        // entry each; `list` code uses neither marks nor scratch memory.
-        unsafe { (self.each)(&raw const arguments) };
+        // entry each.
+        unsafe {
+            (self.each)(
+                packet.as_ptr(),
+                &raw const NO_OFFSET,
+                1,
+                &raw const wire_len,
+                &raw const cap_len,
+                &raw mut verdict,
+            );
+        }
         verdict
     }
 
@@ -189,12 +204,8 @@ impl Kernel {
     #[inline]
     pub fn run(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
-        if let [verdict] = verdict {
-            *verdict = self.one(packets.packet(0), packets.wire_len(0));
-            return Tally { list: 1, ..Tally::default() };
-        }
         match &self.batch {
-            Some(code) if packets.len() >= code.entry.least => {
+            Some(code) if packets.len() >= code.entry.least && packets.len() > 1 => {
                 if code.entry.scratch == 0 {
                     self.batches(code, packets, verdict, NonNull::dangling())
                 } else {
@@ -206,11 +217,21 @@ impl Kernel {
     }
 
     /// Runs `list` code on all packets.
+    #[inline]
     fn list(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
+        if packets.len() <= BATCH {
+            self.each(packets, verdict);
+        } else {
+            self.list_batches(packets, verdict);
+        }
+        Tally { list: packets.len() as u64, ..Tally::default() }
+    }
+
+    #[inline(never)]
+    fn list_batches(&self, packets: &Packets<'_>, verdict: &mut [u32]) {
         for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
             self.each(&packets.slice(start..start + verdict.len()), verdict);
         }
-        Tally { list: packets.len() as u64, ..Tally::default() }
     }
 
     /// Not inlined, so that only filters that need scratch memory have its
@@ -334,20 +355,18 @@ impl Kernel {
             return;
         }
         let [offset, cap_len, wire_len] = packets.tables();
-        let arguments = Arguments {
-            base: packets.base(),
-            offset: offset.as_ptr(),
-            cap_len: cap_len.as_ptr(),
-            wire_len: wire_len.as_ptr(),
-            verdict: verdict.as_mut_ptr(),
-            count: packets.len(),
-            slow: NonNull::dangling().as_ptr(),
-            scratch: NonNull::dangling().as_ptr(),
-        };
         // SAFETY: 1 to 256 packets, all four tables of that length, each packet
-        // inside the memory at `base` (invariants of `Packets`); `list` code
-        // uses neither marks nor scratch memory.
-        unsafe { (self.each)(&raw const arguments) };
+        // inside the memory at the base (invariants of `Packets`).
+        unsafe {
+            (self.each)(
+                packets.base(),
+                offset.as_ptr(),
+                packets.len(),
+                wire_len.as_ptr(),
+                cap_len.as_ptr(),
+                verdict.as_mut_ptr(),
+            );
+        }
     }
 }
 

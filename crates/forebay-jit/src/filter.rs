@@ -179,13 +179,17 @@ impl Filter {
                 let fast = loops.as_ref().and_then(|loops| loops.kernel(packets.len()));
                 fast.unwrap_or(kernel).run(packets, verdict)
             }
-            FilterCode::Program(_) | FilterCode::Function(_) => {
-                for (i, verdict) in verdict.iter_mut().enumerate() {
-                    *verdict = self.run(packets.packet(i), packets.wire_len(i));
-                }
-                Tally { list: packets.len() as u64, ..Tally::default() }
-            }
+            FilterCode::Program(_) | FilterCode::Function(_) => self.interpret(packets, verdict),
         }
+    }
+
+    /// Not inlined, so that compiled code does not have its stack frame.
+    #[inline(never)]
+    fn interpret(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
+        for (i, verdict) in verdict.iter_mut().enumerate() {
+            *verdict = self.run(packets.packet(i), packets.wire_len(i));
+        }
+        Tally { list: packets.len() as u64, ..Tally::default() }
     }
 
     /// Writes the verdict on each packet of `batch` to `batch.verdict`, also

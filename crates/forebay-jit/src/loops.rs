@@ -6,7 +6,7 @@
 //! the rest. Calls of other threads meanwhile do not wait: they run the `list`
 //! code.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use forebay_codegen::code::Backend;
@@ -17,8 +17,8 @@ use crate::filter::{self, Compiled};
 use crate::options::Options;
 use crate::verified::Verified;
 
-/// The fewest packets of a call that has the loops compiled: no loop that the
-/// cost model chooses is faster than `list` code for fewer.
+/// The fewest packets of a call that has the loops compiled: few loops are faster than
+/// `list` code for fewer.
 const LEAST: usize = 16;
 
 /// The loops of one filter.
@@ -26,6 +26,8 @@ const LEAST: usize = 16;
 pub(crate) struct Loops {
     /// What to compile; None once that is done.
     source: Mutex<Option<(Verified, Options)>>,
+    /// The fewest packets of a call that they are for; until they are compiled, [`LEAST`].
+    least: AtomicUsize,
     /// Whether some call compiles them, or did.
     begun: AtomicBool,
     compiled: OnceLock<Result<Compiled, JitError>>,
@@ -35,16 +37,19 @@ impl Loops {
     /// The loops of `function`. Compiles nothing.
     pub(crate) fn new(function: Verified, options: Options) -> Self {
         let source = Mutex::new(Some((function, options)));
-        Self { source, begun: AtomicBool::new(false), compiled: OnceLock::new() }
+        let least = AtomicUsize::new(LEAST);
+        Self { source, least, begun: AtomicBool::new(false), compiled: OnceLock::new() }
     }
 
-    /// The code for a call with so many packets, if it is compiled or this call
-    /// is to do it.
+    /// The code for a call with so many packets, if that needs it and it is compiled or this call is
+    /// to do it.
     #[inline]
     pub(crate) fn kernel(&self, packets: usize) -> Option<&Kernel> {
+        if packets < self.least.load(Ordering::Relaxed) {
+            return None;
+        }
         match self.compiled.get() {
             Some(compiled) => compiled.as_ref().ok().map(|compiled| &compiled.kernel),
-            None if packets < LEAST => None,
             None => self.begin(),
         }
     }
@@ -72,6 +77,9 @@ impl Loops {
             let compiled = filter::compile(function, options);
             // Only now: a compilation that is cancelled unwinds, and may be tried again.
             *source = None;
+            if let Some(least) = compiled.as_ref().ok().and_then(|made| made.kernel.least()) {
+                self.least.store(least, Ordering::Relaxed);
+            }
             compiled
         });
         compiled.as_ref().map_err(Clone::clone)?.mapped.clone()

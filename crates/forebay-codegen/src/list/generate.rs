@@ -9,10 +9,9 @@ use super::block::{Op, Work, schedule};
 use super::fuse::fuse;
 use super::graph::{End, Graph, NodeId, Place};
 use super::output::{Output, Position};
-use super::registers::{ARGUMENTS, CAP_LEN, Gpr, NUMBER, OFFSET, PACKET, VERDICT};
+use super::registers::{BASE, CAP_LEN, Gpr, NUMBER, OFFSET, PACKET, VERDICT, argument};
 use super::select::{Condition, Key, Meaning, Test, select};
 use crate::code::{Isa, Options};
-use crate::convention::argument;
 use crate::emit::assembler::{Assembler, EncodeError, Label};
 use crate::explain::predicate::describe;
 
@@ -43,6 +42,8 @@ pub(crate) struct Generator<'f> {
     pub staging: Vec<MemoryOperand>,
     /// The number of backward edges left to the packet.
     pub counter: Option<MemoryOperand>,
+    /// The slot of the end of the table of lengths on the wire, if the function reads them.
+    pub wire_len: Option<MemoryOperand>,
     /// Packets ahead of which headers are prefetched, or 0.
     pub prefetch: u16,
     labels: Vec<Label>,
@@ -79,6 +80,7 @@ pub(crate) fn generate(
         parameters: vec![None; function.values().len()],
         staging: Vec::new(),
         counter: None,
+        wire_len: None,
         prefetch: options.prefetch,
         labels,
         next_packet,
@@ -218,15 +220,21 @@ impl Generator<'_> {
 
     /// The code at the start of a call, and at the start of a packet.
     fn enter(&mut self) {
-        let argument = |offset| MemoryOperand::with_base_displ(ARGUMENTS.r64(), offset);
-        let load = Code::Mov_r64_rm64;
-        let loads = self.function.values().iter().any(|value| matches!(value, Value::Load { .. }));
+        let values = self.function.values();
+        let loads = values.iter().any(|value| matches!(value, Value::Load { .. }));
         if loads {
-            self.output.rm(load, OFFSET.r64(), argument(argument::OFFSET));
+            self.end_of_table(OFFSET, argument::OFFSET);
         }
-        self.output.rm(load, CAP_LEN.r64(), argument(argument::CAP_LEN));
-        self.output.rm(load, VERDICT.r64(), argument(argument::VERDICT));
-        self.output.rr(Code::Xor_r32_rm32, NUMBER.r32(), NUMBER.r32());
+        self.end_of_table(CAP_LEN, CAP_LEN);
+        self.end_of_table(VERDICT, VERDICT);
+        if values.contains(&Value::WireLength) {
+            let slot = self.output.slot(8);
+            self.end_of_table(argument::WIRE_LEN, argument::WIRE_LEN);
+            self.output.mr(Code::Mov_rm64_r64, slot, argument::WIRE_LEN.r64());
+            self.wire_len = Some(slot);
+        }
+        self.output.rr(Code::Mov_r64_rm64, NUMBER.r64(), argument::COUNT.r64());
+        self.output.r(Code::Neg_rm64, NUMBER.r64());
         let ahead = self.first_byte().filter(|_| self.prefetch > 0);
         if let Some(first_byte) = ahead {
             self.prefetch_first(first_byte);
@@ -238,7 +246,7 @@ impl Generator<'_> {
         }
         if loads {
             self.output.rm(Code::Mov_r32_rm32, PACKET.r32(), element(OFFSET.r64()));
-            self.output.rm(Code::Add_r64_rm64, PACKET.r64(), argument(argument::BASE));
+            self.output.rr(Code::Add_r64_rm64, PACKET.r64(), BASE.r64());
         }
         if self.graph.has_backward_edges {
             self.set_counter();
@@ -246,6 +254,13 @@ impl Generator<'_> {
         if self.graph.layout.is_empty() {
             self.give_constant(0);
         }
+    }
+
+    /// The end of a table that is an argument.
+    fn end_of_table(&mut self, to: Gpr, start: Gpr) {
+        let count = argument::COUNT.r64();
+        let end = MemoryOperand::with_base_index_scale(start.r64(), count, 4);
+        self.output.rm(Code::Lea_r64_m, to.r64(), end);
     }
 
     /// Initialises the counter of backward edges.
@@ -352,10 +367,8 @@ impl Generator<'_> {
     }
 
     fn end_packet(&mut self) {
-        let count = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::COUNT);
         self.output.r(Code::Inc_rm64, NUMBER.r64());
-        self.output.rm(Code::Cmp_r64_rm64, NUMBER.r64(), count);
-        self.output.jump(Code::Jb_rel32_64, self.next_packet);
+        self.output.jump(Code::Jne_rel32_64, self.next_packet);
         self.output.leave();
     }
 

@@ -5,8 +5,7 @@ use forebay_filter::ir::Value;
 use iced_x86::{Code, MemoryOperand};
 
 use super::generate::Generator;
-use super::registers::{ARGUMENTS, Gpr, NUMBER, OFFSET};
-use crate::convention::argument;
+use super::registers::{BASE, Gpr, NUMBER, OFFSET};
 
 /// Packets that are read from here on only are not prefetched.
 const FAR: i64 = 1 << 16;
@@ -25,16 +24,15 @@ impl Generator<'_> {
     pub(super) fn prefetch_first(&mut self, first_byte: i64) {
         let [number, packet] = self.two_registers();
         let (begin, again) = (self.assembler.label(), self.assembler.label());
-        let count = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::COUNT);
-        self.output.ri(Code::Mov_r32_imm32, number.r32(), u32::from(self.prefetch));
-        self.output.rm(Code::Cmp_r64_rm64, number.r64(), count);
-        self.output.jump(Code::Jae_rel32_64, begin);
+        self.later(number);
+        self.output.jump(Code::Jns_rel32_64, begin);
         self.output.bind(again);
         let before =
             MemoryOperand::with_base_index_scale_displ_size(OFFSET.r64(), number.r64(), 4, -4, 1);
         self.output.rm(Code::Mov_r32_rm32, packet.r32(), before);
         self.prefetch(packet, first_byte);
-        self.output.r(Code::Dec_rm32, number.r32());
+        self.output.r(Code::Dec_rm64, number.r64());
+        self.output.rr(Code::Cmp_r64_rm64, number.r64(), NUMBER.r64());
         self.output.jump(Code::Jne_rel32_64, again);
         self.output.bind(begin);
     }
@@ -43,15 +41,18 @@ impl Generator<'_> {
     pub(super) fn prefetch_later(&mut self, first_byte: i64) {
         let [number, packet] = self.two_registers();
         let none = self.assembler.label();
-        let count = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::COUNT);
-        let later = MemoryOperand::with_base_displ(NUMBER.r64(), i64::from(self.prefetch));
-        self.output.rm(Code::Lea_r64_m, number.r64(), later);
-        self.output.rm(Code::Cmp_r64_rm64, number.r64(), count);
-        self.output.jump(Code::Jae_rel32_64, none);
+        self.later(number);
+        self.output.jump(Code::Jns_rel32_64, none);
         let offset = MemoryOperand::with_base_index_scale(OFFSET.r64(), number.r64(), 4);
         self.output.rm(Code::Mov_r32_rm32, packet.r32(), offset);
         self.prefetch(packet, first_byte);
         self.output.bind(none);
+    }
+
+    /// The number of the packet that is prefetched with this one; not negative if there is none.
+    fn later(&mut self, to: Gpr) {
+        self.output.rr(Code::Mov_r64_rm64, to.r64(), NUMBER.r64());
+        self.output.ri(Code::Add_rm64_imm32, to.r64(), u32::from(self.prefetch));
     }
 
     /// Two registers for the start of a packet, when no value is in any.
@@ -62,8 +63,7 @@ impl Generator<'_> {
 
     /// Prefetches a byte of the packet whose offset is in a register, which is overwritten.
     fn prefetch(&mut self, packet: Gpr, first_byte: i64) {
-        let base = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::BASE);
-        self.output.rm(Code::Add_r64_rm64, packet.r64(), base);
+        self.output.rr(Code::Add_r64_rm64, packet.r64(), BASE.r64());
         let line = MemoryOperand::with_base_displ(packet.r64(), first_byte);
         self.output.m(Code::Prefetcht0_m8, line);
     }

@@ -112,17 +112,26 @@ impl Gpr {
     }
 }
 
-/// The argument table; base and count are read from it where needed.
-pub(crate) const ARGUMENTS: Gpr = Gpr::RDI;
+/// Arguments, where a call has them: see [`crate::convention`].
+pub(crate) mod argument {
+    use super::Gpr;
+
+    pub(crate) const OFFSET: Gpr = Gpr::RSI;
+    pub(crate) const COUNT: Gpr = Gpr::RDX;
+    pub(crate) const WIRE_LEN: Gpr = Gpr::RCX;
+}
+
+/// The base of the packets: an argument.
+pub(crate) const BASE: Gpr = Gpr::RDI;
 /// The packet.
 pub(crate) const PACKET: Gpr = Gpr::RSI;
-/// The table of captured lengths.
+/// The end of the table of captured lengths; its start is an argument.
 pub(crate) const CAP_LEN: Gpr = Gpr(8);
-/// The table of offsets.
-pub(crate) const OFFSET: Gpr = Gpr(9);
-/// The table of verdicts.
-pub(crate) const VERDICT: Gpr = Gpr(10);
-/// The packet's number.
+/// The end of the table of verdicts; its start is an argument.
+pub(crate) const VERDICT: Gpr = Gpr(9);
+/// The end of the table of offsets.
+pub(crate) const OFFSET: Gpr = Gpr(10);
+/// The packet's number less their count: it is negative, and 0 after the last one.
 pub(crate) const NUMBER: Gpr = Gpr(11);
 
 /// Registers for values, in order of allocation: callee-saved ones come last.

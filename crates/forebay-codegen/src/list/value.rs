@@ -5,9 +5,8 @@ use iced_x86::{Code, MemoryOperand, Register};
 
 use super::block::{Op, Work};
 use super::generate::{Generator, element};
-use super::registers::{ARGUMENTS, CAP_LEN, Gpr, PACKET};
+use super::registers::{CAP_LEN, Gpr, PACKET};
 use super::select::{Key, Meaning};
-use crate::convention::argument;
 
 impl Generator<'_> {
     /// The operands of arithmetic that must be in registers.
@@ -61,9 +60,10 @@ impl Generator<'_> {
             }
             _ => {
                 let gpr = self.registers.take(&[], &mut self.output);
-                let table = MemoryOperand::with_base_displ(ARGUMENTS.r64(), argument::WIRE_LEN);
-                self.output.rm(Code::Mov_r64_rm64, gpr.r64(), table);
-                self.output.rm(Code::Mov_r32_rm32, gpr.r32(), element(gpr.r64()));
+                if let Some(table) = self.wire_len {
+                    self.output.rm(Code::Mov_r64_rm64, gpr.r64(), table);
+                    self.output.rm(Code::Mov_r32_rm32, gpr.r32(), element(gpr.r64()));
+                }
                 gpr
             }
         };

@@ -205,7 +205,11 @@ fn check(function: &Function, built: &Built, random: &mut Random, what: &str) ->
     for count in 1..=PACKETS {
         // From the end, for the packet there is at the page's edge.
         let from = PACKETS - count;
-        assert_eq!(built.code.run(memory, &packets[from..]), expected[from..], "{what}: {count}");
+        assert_eq!(
+            built.code.run_batch(memory, &packets[from..]),
+            expected[from..],
+            "{what}: {count}"
+        );
     }
     expected.iter().filter(|&&verdict| verdict != 0).count()
 }

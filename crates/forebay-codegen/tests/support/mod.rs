@@ -18,7 +18,7 @@ pub struct Runnable {
     each: usize,
 }
 
-/// The table of arguments of compiled code.
+/// The table of arguments of batch code.
 #[repr(C)]
 struct Arguments {
     base: *const u8,
@@ -49,32 +49,75 @@ impl Runnable {
         Self { start, size, each: code.each }
     }
 
-    /// The verdicts of packets that lie in `memory` at the given offsets.
+    /// The verdicts of packets that lie in `memory` at the given offsets, by `list` code.
     pub fn run(&self, memory: &[u8], packets: &[Place]) -> Vec<u32> {
+        // SAFETY: a type; `call` gives it the address of such a function.
+        type List = unsafe extern "sysv64" fn(
+            *const u8,
+            *const u32,
+            usize,
+            *const u32,
+            *const u32,
+            *mut u32,
+        );
+        self.call(packets, |entry, Tables { offset, cap_len, wire_len, verdict, count }| {
+            // SAFETY: `entry` is where the back end says that a function of this convention
+            // starts; the tables have `count` elements.
+            unsafe {
+                let function: List = std::mem::transmute(entry);
+                function(memory.as_ptr(), offset, count, wire_len, cap_len, verdict);
+            }
+        })
+    }
+
+    /// The same by batch code that needs no scratch memory and leaves no packets.
+    pub fn run_batch(&self, memory: &[u8], packets: &[Place]) -> Vec<u32> {
+        self.call(packets, |entry, Tables { offset, cap_len, wire_len, verdict, count }| {
+            let arguments = Arguments {
+                base: memory.as_ptr(),
+                offset,
+                cap_len,
+                wire_len,
+                verdict,
+                count,
+                slow: ptr::null_mut(),
+                scratch: ptr::null_mut(),
+            };
+            // SAFETY: as in `run`.
+            unsafe {
+                // SAFETY: as above.
+                let function: unsafe extern "sysv64" fn(*const Arguments) =
+                    std::mem::transmute(entry);
+                function(&raw const arguments);
+            }
+        })
+    }
+
+    fn call(&self, packets: &[Place], call: impl FnOnce(*const u8, Tables)) -> Vec<u32> {
         let offset: Vec<u32> = packets.iter().map(|packet| packet.offset).collect();
         let cap_len: Vec<u32> = packets.iter().map(|packet| packet.cap_len).collect();
         let wire_len: Vec<u32> = packets.iter().map(|packet| packet.wire_len).collect();
         let mut verdict = vec![0xdead_beef; packets.len()];
-        let arguments = Arguments {
-            base: memory.as_ptr(),
+        let tables = Tables {
             offset: offset.as_ptr(),
             cap_len: cap_len.as_ptr(),
             wire_len: wire_len.as_ptr(),
             verdict: verdict.as_mut_ptr(),
             count: packets.len(),
-            slow: ptr::null_mut(),
-            scratch: ptr::null_mut(),
         };
-        // SAFETY: `each` is where the back end says that a function of this
-        // convention starts; the tables have `count` elements.
-        unsafe {
-            let entry = self.start.cast::<u8>().add(self.each);
-            // SAFETY: as above.
-            let function: unsafe extern "sysv64" fn(*const Arguments) = std::mem::transmute(entry);
-            function(&raw const arguments);
-        }
+        // SAFETY: the entry is inside the code.
+        call(unsafe { self.start.cast::<u8>().add(self.each) }, tables);
         verdict
     }
+}
+
+/// Tables of packets, with as many elements each as there are packets.
+struct Tables {
+    offset: *const u32,
+    cap_len: *const u32,
+    wire_len: *const u32,
+    verdict: *mut u32,
+    count: usize,
 }
 
 impl Drop for Runnable {

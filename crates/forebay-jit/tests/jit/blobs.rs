@@ -60,7 +60,7 @@ pub fn code(bytes: Vec<u8>, batch: Option<BatchEntry>) -> Code {
     }
 }
 
-/// Reads the table of arguments: rax base, rcx offsets, rdx captured lengths,
+/// Reads the table of arguments of batch code: rax base, rcx offsets, rdx captured lengths,
 /// rsi verdicts, r8 count; rdi stays the table. r9 becomes 0.
 fn prologue(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.mov(rax, qword_ptr(rdi))?;
@@ -71,25 +71,26 @@ fn prologue(a: &mut CodeAssembler) -> Result<(), IcedError> {
     a.xor(r9d, r9d)
 }
 
+/// Its arguments: rdi base, rsi offsets, rdx count, r8 captured lengths, r9 verdicts.
 fn list() -> Vec<u8> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut a = CodeAssembler::new(64)?;
         let mut each = a.create_label();
         let mut empty = a.create_label();
-        prologue(&mut a)?;
+        a.xor(eax, eax)?;
         a.set_label(&mut each)?;
         a.xor(r11d, r11d)?;
-        a.mov(r10d, dword_ptr(rdx + r9 * 4))?;
+        a.mov(r10d, dword_ptr(r8 + rax * 4))?;
         a.test(r10d, r10d)?;
         a.je(empty)?;
-        a.mov(r11d, dword_ptr(rcx + r9 * 4))?;
-        a.movzx(r11d, byte_ptr(rax + r11))?;
+        a.mov(r11d, dword_ptr(rsi + rax * 4))?;
+        a.movzx(r11d, byte_ptr(rdi + r11))?;
         a.shl(r11d, 16)?;
         a.set_label(&mut empty)?;
         a.add(r11d, r10d)?;
-        a.mov(dword_ptr(rsi + r9 * 4), r11d)?;
-        a.inc(r9)?;
-        a.cmp(r9, r8)?;
+        a.mov(dword_ptr(r9 + rax * 4), r11d)?;
+        a.inc(rax)?;
+        a.cmp(rax, rdx)?;
         a.jb(each)?;
         a.ret()?;
         a.assemble(0)

@@ -1247,38 +1247,37 @@ L129:
   127e  nop
   127f  nop
 each:
-  1280  mov         r9, [rdi+8]
-  1284  mov         r8, [rdi+0x10]
-  1288  mov         r10, [rdi+0x20]
-  128c  xor         r11d, r11d
+  1280  lea         r10, [rsi+rdx*4]
+  1284  lea         r8, [r8+rdx*4]
+  1288  lea         r9, [r9+rdx*4]
+  128c  mov         r11, rdx
+  128f  neg         r11
 ; each packet
 L130:
-  128f  mov         esi, [r9+r11*4]
-  1293  add         rsi, [rdi]
+  1292  mov         esi, [r10+r11*4]
+  1296  add         rsi, rdi
 ; b0: captured >= 14
-  1297  mov         eax, [r8+r11*4]
-  129b  cmp         eax, 0xe
-  129e  jb          L131
+  1299  mov         eax, [r8+r11*4]
+  129d  cmp         eax, 0xe
+  12a0  jb          L131
 ; b1: half[12] == 0x800
-  12a4  cmp         word ptr [rsi+0xc], 8
-  12a9  jne         L131
+  12a6  cmp         word ptr [rsi+0xc], 8
+  12ab  jne         L131
 ; b2: captured >= 24
-  12af  cmp         eax, 0x18
-  12b2  jb          L131
+  12b1  cmp         eax, 0x18
+  12b4  jb          L131
 ; b3: byte[23] == 6
-  12b8  cmp         byte ptr [rsi+0x17], 6
-  12bc  mov         eax, 0
-  12c1  mov         ecx, 0x40000
-  12c6  cmove       eax, ecx
-  12c9  mov         [r10+r11*4], eax
-  12cd  inc         r11
-  12d0  cmp         r11, [rdi+0x28]
-  12d4  jb          L130
-  12da  ret
+  12ba  cmp         byte ptr [rsi+0x17], 6
+  12be  mov         eax, 0
+  12c3  mov         ecx, 0x40000
+  12c8  cmove       eax, ecx
+  12cb  mov         [r9+r11*4], eax
+  12cf  inc         r11
+  12d2  jne         L130
+  12d8  ret
 ; b5: verdict
 L131:
-  12db  mov         dword ptr [r10+r11*4], 0
-  12e3  inc         r11
-  12e6  cmp         r11, [rdi+0x28]
-  12ea  jb          L130
-  12f0  ret
+  12d9  mov         dword ptr [r9+r11*4], 0
+  12e1  inc         r11
+  12e4  jne         L130
+  12ea  ret

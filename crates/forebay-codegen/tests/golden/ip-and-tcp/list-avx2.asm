@@ -1,36 +1,35 @@
 each:
-     0  mov         r9, [rdi+8]
-     4  mov         r8, [rdi+0x10]
-     8  mov         r10, [rdi+0x20]
-     c  xor         r11d, r11d
+     0  lea         r10, [rsi+rdx*4]
+     4  lea         r8, [r8+rdx*4]
+     8  lea         r9, [r9+rdx*4]
+     c  mov         r11, rdx
+     f  neg         r11
 ; each packet
 L1:
-     f  mov         esi, [r9+r11*4]
-    13  add         rsi, [rdi]
+    12  mov         esi, [r10+r11*4]
+    16  add         rsi, rdi
 ; b0: captured >= 14
-    17  mov         eax, [r8+r11*4]
-    1b  cmp         eax, 0xe
-    1e  jb          L2
+    19  mov         eax, [r8+r11*4]
+    1d  cmp         eax, 0xe
+    20  jb          L2
 ; b1: half[12] == 0x800
-    24  cmp         word ptr [rsi+0xc], 8
-    29  jne         L2
+    26  cmp         word ptr [rsi+0xc], 8
+    2b  jne         L2
 ; b2: captured >= 24
-    2f  cmp         eax, 0x18
-    32  jb          L2
+    31  cmp         eax, 0x18
+    34  jb          L2
 ; b3: byte[23] == 6
-    38  cmp         byte ptr [rsi+0x17], 6
-    3c  mov         eax, 0
-    41  mov         ecx, 0x40000
-    46  cmove       eax, ecx
-    49  mov         [r10+r11*4], eax
-    4d  inc         r11
-    50  cmp         r11, [rdi+0x28]
-    54  jb          L1
-    5a  ret
+    3a  cmp         byte ptr [rsi+0x17], 6
+    3e  mov         eax, 0
+    43  mov         ecx, 0x40000
+    48  cmove       eax, ecx
+    4b  mov         [r9+r11*4], eax
+    4f  inc         r11
+    52  jne         L1
+    58  ret
 ; b5: verdict
 L2:
-    5b  mov         dword ptr [r10+r11*4], 0
-    63  inc         r11
-    66  cmp         r11, [rdi+0x28]
-    6a  jb          L1
-    70  ret
+    59  mov         dword ptr [r9+r11*4], 0
+    61  inc         r11
+    64  jne         L1
+    6a  ret

@@ -585,41 +585,40 @@ L5:
    83e  nop
    83f  nop
 each:
-   840  mov         r9, [rdi+8]
-   844  mov         r8, [rdi+0x10]
-   848  mov         r10, [rdi+0x20]
-   84c  xor         r11d, r11d
+   840  lea         r10, [rsi+rdx*4]
+   844  lea         r8, [r8+rdx*4]
+   848  lea         r9, [r9+rdx*4]
+   84c  mov         r11, rdx
+   84f  neg         r11
 ; each packet
 L6:
-   84f  mov         esi, [r9+r11*4]
-   853  add         rsi, [rdi]
+   852  mov         esi, [r10+r11*4]
+   856  add         rsi, rdi
 ; b0: captured >= 14
-   857  mov         eax, [r8+r11*4]
-   85b  cmp         eax, 0xe
-   85e  jb          L7
+   859  mov         eax, [r8+r11*4]
+   85d  cmp         eax, 0xe
+   860  jb          L7
 ; b1: half[12] == 0x800
-   864  cmp         word ptr [rsi+0xc], 8
-   869  jne         L7
+   866  cmp         word ptr [rsi+0xc], 8
+   86b  jne         L7
 ; b2: captured >= 24
-   86f  cmp         eax, 0x18
-   872  jb          L7
+   871  cmp         eax, 0x18
+   874  jb          L7
 ; b3: byte[23] == 6
-   878  cmp         byte ptr [rsi+0x17], 6
-   87c  mov         eax, 0
-   881  mov         ecx, 0x40000
-   886  cmove       eax, ecx
-   889  mov         [r10+r11*4], eax
-   88d  inc         r11
-   890  cmp         r11, [rdi+0x28]
-   894  jb          L6
-   89a  ret
+   87a  cmp         byte ptr [rsi+0x17], 6
+   87e  mov         eax, 0
+   883  mov         ecx, 0x40000
+   888  cmove       eax, ecx
+   88b  mov         [r9+r11*4], eax
+   88f  inc         r11
+   892  jne         L6
+   898  ret
 ; b5: verdict
 L7:
-   89b  mov         dword ptr [r10+r11*4], 0
-   8a3  inc         r11
-   8a6  cmp         r11, [rdi+0x28]
-   8aa  jb          L6
-   8b0  ret
+   899  mov         dword ptr [r9+r11*4], 0
+   8a1  inc         r11
+   8a4  jne         L6
+   8aa  ret
 C1:  ; 64 bytes
    8c0  000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff
    8e0  000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff 000000ff

@@ -582,31 +582,30 @@ L69:
    87c  nop         [rax]
    87f  nop
 each:
-   880  mov         r9, [rdi+8]
-   884  mov         r8, [rdi+0x10]
-   888  mov         r10, [rdi+0x20]
-   88c  xor         r11d, r11d
+   880  lea         r10, [rsi+rdx*4]
+   884  lea         r8, [r8+rdx*4]
+   888  lea         r9, [r9+rdx*4]
+   88c  mov         r11, rdx
+   88f  neg         r11
 ; each packet
 L70:
-   88f  mov         esi, [r9+r11*4]
-   893  add         rsi, [rdi]
+   892  mov         esi, [r10+r11*4]
+   896  add         rsi, rdi
 ; b0: captured >= 14
-   897  cmp         dword ptr [r8+r11*4], 0xe
-   89c  jb          L71
+   899  cmp         dword ptr [r8+r11*4], 0xe
+   89e  jb          L71
 ; b1: half[12] == 0x800
-   8a2  cmp         word ptr [rsi+0xc], 8
-   8a7  mov         eax, 0
-   8ac  mov         ecx, 0x40000
-   8b1  cmove       eax, ecx
-   8b4  mov         [r10+r11*4], eax
-   8b8  inc         r11
-   8bb  cmp         r11, [rdi+0x28]
-   8bf  jb          L70
-   8c5  ret
+   8a4  cmp         word ptr [rsi+0xc], 8
+   8a9  mov         eax, 0
+   8ae  mov         ecx, 0x40000
+   8b3  cmove       eax, ecx
+   8b6  mov         [r9+r11*4], eax
+   8ba  inc         r11
+   8bd  jne         L70
+   8c3  ret
 ; b3: verdict
 L71:
-   8c6  mov         dword ptr [r10+r11*4], 0
-   8ce  inc         r11
-   8d1  cmp         r11, [rdi+0x28]
-   8d5  jb          L70
-   8db  ret
+   8c4  mov         dword ptr [r9+r11*4], 0
+   8cc  inc         r11
+   8cf  jne         L70
+   8d5  ret

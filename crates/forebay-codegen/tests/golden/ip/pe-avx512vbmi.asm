@@ -551,34 +551,33 @@ L5:
    7b6  nop         [rax+0x100]
    7bd  nop         [rax]
 each:
-   7c0  mov         r9, [rdi+8]
-   7c4  mov         r8, [rdi+0x10]
-   7c8  mov         r10, [rdi+0x20]
-   7cc  xor         r11d, r11d
+   7c0  lea         r10, [rsi+rdx*4]
+   7c4  lea         r8, [r8+rdx*4]
+   7c8  lea         r9, [r9+rdx*4]
+   7cc  mov         r11, rdx
+   7cf  neg         r11
 ; each packet
 L6:
-   7cf  mov         esi, [r9+r11*4]
-   7d3  add         rsi, [rdi]
+   7d2  mov         esi, [r10+r11*4]
+   7d6  add         rsi, rdi
 ; b0: captured >= 14
-   7d7  cmp         dword ptr [r8+r11*4], 0xe
-   7dc  jb          L7
+   7d9  cmp         dword ptr [r8+r11*4], 0xe
+   7de  jb          L7
 ; b1: half[12] == 0x800
-   7e2  cmp         word ptr [rsi+0xc], 8
-   7e7  mov         eax, 0
-   7ec  mov         ecx, 0x40000
-   7f1  cmove       eax, ecx
-   7f4  mov         [r10+r11*4], eax
-   7f8  inc         r11
-   7fb  cmp         r11, [rdi+0x28]
-   7ff  jb          L6
-   805  ret
+   7e4  cmp         word ptr [rsi+0xc], 8
+   7e9  mov         eax, 0
+   7ee  mov         ecx, 0x40000
+   7f3  cmove       eax, ecx
+   7f6  mov         [r9+r11*4], eax
+   7fa  inc         r11
+   7fd  jne         L6
+   803  ret
 ; b3: verdict
 L7:
-   806  mov         dword ptr [r10+r11*4], 0
-   80e  inc         r11
-   811  cmp         r11, [rdi+0x28]
-   815  jb          L6
-   81b  ret
+   804  mov         dword ptr [r9+r11*4], 0
+   80c  inc         r11
+   80f  jne         L6
+   815  ret
 C1:  ; 64 bytes
    840  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
    860  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
