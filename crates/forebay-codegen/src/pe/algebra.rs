@@ -79,6 +79,15 @@ pub enum Accepted {
 
 /// Mask operations of an instruction set.
 pub trait Masks {
+    /// Comparisons that a conjunction makes one under the other. If it has more, it is made in parts that
+    /// wait neither for one another nor for the mask that it is under.
+    const CHAIN: usize = usize::MAX;
+
+    /// The number of comparisons that a test makes one under the other.
+    fn comparisons(&self, _test: Test) -> usize {
+        1
+    }
+
     /// The packets of `under` for which `test` has the outcome `holds`.
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask;
     /// `a & b`.
@@ -257,15 +266,43 @@ fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) 
     if let ([(test, holds)], false) = (tests, all) {
         return masks.test(*test, !holds, under);
     }
+    flip(conjunction(tests, under, masks), !all)
+}
+
+/// The packets of `under` for which all tests, of which there are some, have their required outcomes.
+fn conjunction<M: Masks>(tests: &[Literal], under: Option<Reg>, masks: &mut M) -> Mask {
+    if tests.iter().map(|(test, _)| masks.comparisons(*test)).sum::<usize>() <= M::CHAIN {
+        return chain(tests, under, masks);
+    }
+    let mut held = under;
+    let mut rest = tests;
+    while !rest.is_empty() {
+        let mut comparisons = 0;
+        let fits = |(test, _): &&Literal| {
+            comparisons += masks.comparisons(*test);
+            comparisons <= M::CHAIN
+        };
+        let (part, behind) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        let mask = chain(part, None, masks);
+        let part = plain(mask, masks);
+        held = Some(held.map_or(part, |held| masks.and(held, part)));
+        rest = behind;
+    }
+    held.map_or(NOTHING, Mask::plain)
+}
+
+/// The same, each test under the mask of those before it.
+fn chain(tests: &[Literal], under: Option<Reg>, masks: &mut impl Masks) -> Mask {
     let mut among = under.map(Mask::plain);
     for (test, holds) in tests {
         let reg = among.map(|mask| plain(mask, masks));
         among = Some(masks.test(*test, *holds, reg));
     }
-    // `choose` calls this only with tests.
-    let mask = among.unwrap_or(Mask { reg: Reg(0), inverted: false });
-    flip(mask, !all)
+    among.unwrap_or(NOTHING)
 }
+
+/// Stands for the mask of no test at all, which `choose` does not ask for.
+const NOTHING: Mask = Mask { reg: Reg(0), inverted: false };
 
 fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
     if mask.inverted { masks.not(mask.reg) } else { mask.reg }

@@ -144,6 +144,8 @@ impl Builder<'_> {
 }
 
 impl Masks for Builder<'_> {
+    const CHAIN: usize = super::wide::CHAIN;
+
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let reg = match test {
             Test::Signature { plane, care } => {

@@ -356,6 +356,17 @@ impl Builder<'_> {
 }
 
 impl Masks for Builder<'_> {
+    const CHAIN: usize = super::wide::CHAIN;
+
+    fn comparisons(&self, test: Test) -> usize {
+        match test {
+            Test::Lanes(Atom::Member(_, set)) => {
+                self.function.sets.get(set.0 as usize).map_or(1, |constants| constants.len())
+            }
+            _ => 1,
+        }
+    }
+
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         match test {
             Test::Lanes(atom) => Mask::plain(self.atom(atom, holds, under)),
