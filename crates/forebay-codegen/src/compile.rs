@@ -124,7 +124,7 @@ fn enhanced(
                 backend: Backend::Ems,
                 entry: made.entry,
                 lanes: 1,
-                least: if is_auto { cost::LEAST_EMS } else { 1 },
+                least: if is_auto { cost::LEAST_EMS } else { 2 },
                 reach: made.reach,
                 scratch: 0,
                 leaves: false,

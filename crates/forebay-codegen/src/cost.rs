@@ -86,16 +86,17 @@ pub fn tests(function: &Function) -> usize {
 
 /// Fixed cost of a call of predicated loops over one of `list` code, in cycles:
 /// loops fill and drain, and the second loop waits for stores of the first.
-/// On a Zen 4 core it was about 45 for one loop and 60 to 90 for two. With 50, calls of 32, 64 and 256
-/// packets of 22 filters take 2.7% longer than with the better code for each; with 30, 3.1%.
+/// On a Zen 4 core it was about 45 for one loop and 60 to 90 for two, but 50 for both did as well as
+/// any two numbers: of 22 filters, calls of 32, 64 and 256 packets take 2.7% longer than with the better code
+/// for each, and 3.1% with 30.
 const PE_CALL: f64 = 50.0;
 
 /// The batch size from which predicated loops are predicted to be faster than
-/// `list` code, at most a whole batch.
+/// `list` code.
 #[must_use]
 pub fn least_packets(function: &Function, loops: &[ScheduledLoop]) -> usize {
     let gain = (ON_A_CAPTURE * list_cycles(function) - pe_cycles(loops)).max(0.5);
-    ((PE_CALL / gain) as usize).min(192)
+    (PE_CALL / gain) as usize
 }
 
 /// The time of code with branches on a capture, in that of the model, which is fitted to hot packets:

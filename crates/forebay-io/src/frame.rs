@@ -2,10 +2,9 @@
 
 use std::ops::Deref;
 
-use forebay_packet::{Batch, LinkType, MacAddress, RateLabel, Rewrite, Rewrites, write_dscp};
-
-/// Bytes of the two addresses of an Ethernet frame.
-const ADDRESSES: usize = 12;
+use forebay_packet::{
+    ADDRESSES, Batch, LinkType, MacAddress, RateLabel, Rewrite, Rewrites, write_dscp,
+};
 
 /// What is changed of one packet: as of all packets of its output, or of those of suspect flows, and
 /// with its own rate label.
@@ -41,6 +40,7 @@ pub(crate) fn rewrite_of<'a>(
 #[derive(Clone, Copy)]
 pub(crate) struct FrameRewrites<'a> {
     batch: &'a Batch,
+    /// Looked up in the batch once, not for each packet.
     outputs: &'a [u16],
     rewrites: &'a Rewrites,
 }
@@ -84,15 +84,16 @@ impl<'a> FrameRewrites<'a> {
 /// The shortest frames that [`copy`] copies, even without their addresses.
 const SHORTEST: usize = ADDRESSES + 32;
 
-/// Offset of the first byte that is read of every frame: after the addresses, if all are
-/// replaced. If the EtherType starts a cache line, the addresses are in another line.
+/// Offset of the first byte that is read of frames that [`copy`] copies: after the addresses, if all get
+/// new ones and nothing else is changed. If the EtherType starts a cache line, the addresses are in
+/// another line.
 #[inline]
 pub(crate) fn first_read(rewrites: &Rewrites) -> usize {
     if rewrites.replace_all_addresses() { ADDRESSES } else { 0 }
 }
 
 /// Copies `frame` to the start of `out` as [`Rewrite::write`] does, then writes its code point and
-/// its label.
+/// its label. Where only the addresses are new, which most outputs have, that is asked once.
 #[inline]
 pub(crate) fn write_frame(
     rewrite: FrameRewrite<'_>,
@@ -154,6 +155,8 @@ fn copy(from: &[u8], to: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
+    use forebay_packet::OutputRewrite;
+
     use super::*;
 
     #[test]
@@ -166,21 +169,20 @@ mod tests {
         };
         let tagged = Rewrite { push_vlan: Some(7), ..change };
         let sliced = Rewrite { slice: Some(40), ..change };
-        for rewrite in [Rewrite::NONE, change, tagged, sliced] {
+        let half = Rewrite { source: None, ..change };
+        for rewrite in [Rewrite::NONE, change, half, tagged, sliced] {
             let rewrites = Rewrites::from_iter([rewrite]);
-            let output = rewrites.of(0);
-            let change = FrameRewrite {
-                rewrite: &output.rewrite,
-                addresses: output.addresses.as_ref(),
-                label: None,
-            };
+            let OutputRewrite { rewrite, addresses, .. } = rewrites.of(0);
+            assert_eq!(addresses.is_some(), *rewrite == change);
+            let frame_rewrite =
+                FrameRewrite { rewrite, addresses: addresses.as_ref(), label: None };
             for len in 0..=bytes.len() {
                 let (mut ours, mut expected) = ([0xaa; 310], [0xaa; 310]);
-                let written = write_frame(change, &bytes[..len], &mut ours);
+                let written = write_frame(frame_rewrite, &bytes[..len], &mut ours);
                 assert_eq!(written, rewrite.write(&bytes[..len], &mut expected), "{len}");
                 assert_eq!(ours, expected, "{len}");
                 if let Some(short) = written.and_then(|written| written.checked_sub(1)) {
-                    assert_eq!(write_frame(change, &bytes[..len], &mut ours[..short]), None);
+                    assert_eq!(write_frame(frame_rewrite, &bytes[..len], &mut ours[..short]), None);
                 }
             }
         }

@@ -113,7 +113,7 @@ pub trait Tx: Send {
     }
 
     /// Sends the packets of `batch` that are live and in `which`, in order, each rewritten
-    /// by the element of `rewrites` for the packet's output; unchanged if there is none.
+    /// as `rewrites` say for the packet's output.
     ///
     /// A packet that cannot be sent is counted as lost, and is no error. Packets may wait
     /// in a ring until [`Tx::flush`].

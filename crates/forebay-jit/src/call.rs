@@ -205,7 +205,7 @@ impl Kernel {
     pub fn run(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &self.batch {
-            Some(code) if packets.len() >= code.entry.least && packets.len() > 1 => {
+            Some(code) if packets.len() >= code.entry.least => {
                 if code.entry.scratch == 0 {
                     self.batches(code, packets, verdict, NonNull::dangling())
                 } else {

@@ -52,7 +52,7 @@ pub use link::{Interface, LinkType};
 pub use live_mask::{LiveMask, LivePackets};
 pub use rate_label::{LabelField, RateLabel, write_dscp};
 pub use region::{Lease, Region, TAIL_GUARD, fetch_value};
-pub use rewrite::{Annotation, MacAddress, NoMacAddress, Rewrite};
+pub use rewrite::{ADDRESSES, Annotation, MacAddress, NoMacAddress, Rewrite};
 pub use rewrites::{OutputRewrite, Rewrites};
 pub use scanned::Scanned;
 pub use vectors::Vectors;

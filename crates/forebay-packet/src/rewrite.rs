@@ -52,7 +52,7 @@ impl FromStr for MacAddress {
 }
 
 /// Bytes of the two addresses of an Ethernet frame.
-pub(crate) const ADDRESSES: usize = 12;
+pub const ADDRESSES: usize = 12;
 
 /// Bytes of an Ethernet header.
 const HEADER: usize = 14;

@@ -4,7 +4,7 @@ use crate::rewrite::{ADDRESSES, MacAddress, Rewrite};
 
 /// What is changed of the frames for each output, by the number of the output. Frames for outputs
 /// beyond the last are not changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrites {
     each: Vec<OutputRewrite>,
     /// Whether every output has [`OutputRewrite::addresses`], and there is one.
@@ -18,7 +18,8 @@ pub struct OutputRewrite {
     pub rewrite: Rewrite,
     /// Of packets of suspect flows.
     pub annotated: Rewrite,
-    /// The destination and the source that all frames get, if nothing else is changed.
+    /// The destination and the source that frames get, if nothing else is changed. What is too short for a
+    /// frame keeps its own.
     pub addresses: Option<[u8; ADDRESSES]>,
 }
 
@@ -52,16 +53,10 @@ impl Rewrites {
         self.each.get(usize::from(output)).unwrap_or(&OutputRewrite::NONE)
     }
 
-    /// Whether the addresses of no frame for these outputs are read, as all are replaced.
+    /// Whether frames for every one of these outputs get new addresses, and nothing else is changed.
     #[must_use]
     pub fn replace_all_addresses(&self) -> bool {
         self.all_have_addresses
-    }
-}
-
-impl Default for Rewrites {
-    fn default() -> Self {
-        Self::NONE
     }
 }
 
@@ -76,6 +71,8 @@ impl FromIterator<Rewrite> for Rewrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Strip;
+    use crate::rate_label::LabelField;
     use crate::rewrite::Annotation;
 
     #[test]
@@ -87,6 +84,9 @@ mod tests {
         };
         let [.., last] = [
             Rewrite { source: None, ..both },
+            Rewrite { destination: None, ..both },
+            Rewrite { strip: Strip { vlan: true, ..Strip::NONE }, ..both },
+            Rewrite { label: Some(LabelField::Dscp), ..both },
             Rewrite { push_vlan: Some(1), ..both },
             Rewrite { slice: Some(64), ..both },
             Rewrite { dscp: Some(1), ..both },

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn vectors_do_what_a_loop_does() {
-        for len in [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 256] {
+        for len in [0, 1, 15, 16, 17, 63, 64, 65, 200, 255, 256, 257, 300] {
             for seed in 0..20 {
                 let values: Vec<u32> =
                     numbers(len, seed).into_iter().map(|x| x as u32 % 3).collect();
@@ -148,12 +148,14 @@ mod tests {
                 let expected: Vec<u32> = values
                     .iter()
                     .copied()
+                    .take(BATCH)
                     .filter(|&i| bits[i as usize / 64] >> (i % 64) & 1 == 1)
                     .collect();
                 for moved in [move_one_by_one, moved_by_vectors, move_to_front] {
-                    let mut values = values.clone();
-                    let count = moved(&mut values, &bits);
-                    assert_eq!(values[..count], expected, "{len}");
+                    let mut padded = [values.as_slice(), &[u32::MAX; 32]].concat();
+                    let count = moved(&mut padded[..len], &bits);
+                    assert_eq!(padded[..count], expected, "{len}");
+                    assert!(padded[len..].iter().all(|&value| value == u32::MAX), "{len}");
                 }
             }
         }

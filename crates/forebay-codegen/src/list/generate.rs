@@ -9,7 +9,7 @@ use super::block::{Op, Work, schedule};
 use super::fuse::fuse;
 use super::graph::{End, Graph, NodeId, Place};
 use super::output::{Output, Position};
-use super::registers::{BASE, CAP_LEN, Gpr, NUMBER, OFFSET, PACKET, VERDICT, argument};
+use super::registers::{BASE, CAP_LEN, Gpr, NUMBER, OFFSET, PACKET, VERDICT, entry};
 use super::select::{Condition, Key, Meaning, Test, select};
 use crate::code::{Isa, Options};
 use crate::emit::assembler::{Assembler, EncodeError, Label};
@@ -223,17 +223,17 @@ impl Generator<'_> {
         let values = self.function.values();
         let loads = values.iter().any(|value| matches!(value, Value::Load { .. }));
         if loads {
-            self.end_of_table(OFFSET, argument::OFFSET);
+            self.end_of_table(OFFSET, entry::OFFSET);
         }
         self.end_of_table(CAP_LEN, CAP_LEN);
         self.end_of_table(VERDICT, VERDICT);
         if values.contains(&Value::WireLength) {
             let slot = self.output.slot(8);
-            self.end_of_table(argument::WIRE_LEN, argument::WIRE_LEN);
-            self.output.mr(Code::Mov_rm64_r64, slot, argument::WIRE_LEN.r64());
+            self.end_of_table(entry::WIRE_LEN, entry::WIRE_LEN);
+            self.output.mr(Code::Mov_rm64_r64, slot, entry::WIRE_LEN.r64());
             self.wire_len = Some(slot);
         }
-        self.output.rr(Code::Mov_r64_rm64, NUMBER.r64(), argument::COUNT.r64());
+        self.output.rr(Code::Mov_r64_rm64, NUMBER.r64(), entry::COUNT.r64());
         self.output.r(Code::Neg_rm64, NUMBER.r64());
         let ahead = self.first_byte().filter(|_| self.prefetch > 0);
         if let Some(first_byte) = ahead {
@@ -258,7 +258,7 @@ impl Generator<'_> {
 
     /// The end of a table that is an argument.
     fn end_of_table(&mut self, to: Gpr, start: Gpr) {
-        let count = argument::COUNT.r64();
+        let count = entry::COUNT.r64();
         let end = MemoryOperand::with_base_index_scale(start.r64(), count, 4);
         self.output.rm(Code::Lea_r64_m, to.r64(), end);
     }

@@ -42,8 +42,8 @@ use crate::code::{Backend, Code, Options};
 use crate::emit::assembler::{Assembler, EncodeError, Label};
 
 /// Appends code for `function` to `assembler`: a function with the calling
-/// convention for any number of packets from 1, whatever their captured
-/// lengths. It reads no byte beyond a packet's captured length.
+/// convention of `list` code for any number of packets from 1 (none is not allowed), whatever their
+/// captured lengths. It reads no byte beyond a packet's captured length.
 ///
 /// # Errors
 /// If an instruction cannot be encoded, which is a bug in this back end.

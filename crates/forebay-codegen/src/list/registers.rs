@@ -113,7 +113,7 @@ impl Gpr {
 }
 
 /// Arguments, where a call has them: see [`crate::convention`].
-pub(crate) mod argument {
+pub(crate) mod entry {
     use super::Gpr;
 
     pub(crate) const OFFSET: Gpr = Gpr::RSI;

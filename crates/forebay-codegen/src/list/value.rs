@@ -60,10 +60,10 @@ impl Generator<'_> {
             }
             _ => {
                 let gpr = self.registers.take(&[], &mut self.output);
-                if let Some(table) = self.wire_len {
-                    self.output.rm(Code::Mov_r64_rm64, gpr.r64(), table);
-                    self.output.rm(Code::Mov_r32_rm32, gpr.r32(), element(gpr.r64()));
-                }
+                let table =
+                    self.wire_len.expect("a slot where the function reads lengths on the wire");
+                self.output.rm(Code::Mov_r64_rm64, gpr.r64(), table);
+                self.output.rm(Code::Mov_r32_rm32, gpr.r32(), element(gpr.r64()));
                 gpr
             }
         };

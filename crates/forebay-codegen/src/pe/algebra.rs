@@ -10,6 +10,9 @@
 //! * `if p then accept else N` rejects `not p` under the complement of the mask
 //!   of `N`.
 //!
+//! Where such instructions have long latencies, a conjunction of many tests is made in parts
+//! ([`Masks::CHAIN`]), which are then combined with the other successor's mask.
+//!
 //! So a mask is kept either plain or complemented, whichever suits the nodes
 //! that use it. If both successors are nodes, two tests and an `or` make the
 //! mask.
@@ -79,8 +82,9 @@ pub enum Accepted {
 
 /// Mask operations of an instruction set.
 pub trait Masks {
-    /// Comparisons that a conjunction makes one under the other. If it has more, it is made in parts that
-    /// wait neither for one another nor for the mask that it is under.
+    /// Comparisons that a conjunction of tests makes one under the other. If it has more, it is made in parts
+    /// that wait neither for one another nor for the mask that it is under. A test, also one of a set, is
+    /// in one part.
     const CHAIN: usize = usize::MAX;
 
     /// The number of comparisons that a test makes one under the other.

@@ -3,8 +3,8 @@
 //!
 //! A signature has a bit set where a predicate does not hold, so a conjunction
 //! holds where no relevant bit is set: `vptestnmw`, and `vptestmw` for its
-//! negation. Both take an opmask, so testing under a mask is free. Lengths are
-//! saturated to 16 bits, to be compared in the same 32 lanes.
+//! negation. Both take an opmask, so testing under a mask takes no instruction
+//! more. Lengths are saturated to 16 bits, to be compared in the same 32 lanes.
 
 use iced_x86::Code;
 

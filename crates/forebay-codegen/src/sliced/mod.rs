@@ -74,7 +74,7 @@ pub enum SlicedError {
 
 /// Machine code of a network.
 ///
-/// A function with the calling convention of [`crate::convention`], with
+/// A function with the calling convention of batch code ([`crate::convention`]), with
 /// *groups* of [`Width::packets`] packets and its own use of the tables: `BASE`
 /// has the inputs of each group, a vector each, `input_bytes` a group;
 /// `VERDICT` receives the results, `result_bytes` a group; `SCRATCH` is scratch

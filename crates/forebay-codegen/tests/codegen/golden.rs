@@ -44,6 +44,13 @@ fn printed(name: &str, expression: &str) -> Vec<(String, String)> {
         ("c".to_owned(), c::unstructured(&function)),
         ("c-structured".to_owned(), c::structured(&function)),
     ];
+    if WITH_ASM.contains(&name) {
+        // What is prefetched, no verdict tells.
+        let list = Options::new(Backend::List, Isa::Avx2);
+        let code =
+            compile::compile(&function, &Options { explain: true, prefetch: 16, ..list }).unwrap();
+        files.push(("list-prefetch.asm".to_owned(), disassemble(&code)));
+    }
     for (backend, isa) in [
         (Backend::List, Isa::Avx2),
         (Backend::Pe, Isa::Scalar),

@@ -58,9 +58,15 @@ fn compare(function: &Function, isa: Isa, memory: &[u8], packets: &[Place], what
         assert_eq!(verdict, expected, "{what} at {isa}, packet {place:?}: {function:#?}");
         assert_eq!(code.run(memory, std::slice::from_ref(place)), [expected], "{what}, alone");
     }
-    for prefetch in [1, 16, packets.len() as u16, 5_000] {
+    let count = packets.len() as u16;
+    for prefetch in [1, 16, count - 1, count, count + 1, 5_000] {
         let code = prefetching(function, isa, prefetch);
         assert_eq!(code.run(memory, packets), verdicts, "{what}, prefetching");
+    }
+    let code = prefetching(function, isa, 1);
+    for (place, &verdict) in packets.iter().zip(&verdicts) {
+        let alone = code.run(memory, std::slice::from_ref(place));
+        assert_eq!(alone, [verdict], "{what}, alone and prefetching");
     }
 }
 
@@ -163,6 +169,9 @@ fn wide_tree(leaves: u32) -> Function {
     let mut function = Function::new();
     let mut level: Vec<ValueId> = (0..leaves)
         .map(|at| {
+            if at % 5 == 4 {
+                return function.value(Value::WireLength);
+            }
             let width = [Width::Byte, Width::Half, Width::Word][at as usize % 3];
             function.value(Value::Load { width, index: None, displacement: at })
         })

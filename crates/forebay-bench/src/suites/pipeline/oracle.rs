@@ -7,7 +7,7 @@ use crate::failure::Result;
 use forebay_balance::{Assignment, BUCKETS, bucket_of};
 use forebay_filter::Program;
 use forebay_io::{Error, Tx, TxCounters, mem::Sink};
-use forebay_packet::{Batch, Decoder, HashKey, LiveMask, Region, Rewrite, Rewrites};
+use forebay_packet::{Batch, Decoder, HashKey, LiveMask, MacAddress, Region, Rewrite, Rewrites};
 use forebay_rules::{Action, Key, RuleList};
 
 #[derive(Clone, Copy, Debug)]
@@ -114,11 +114,13 @@ impl Witness {
         };
         self.next += 1;
         let mut frame = region.bytes()[offset as usize..][..len as usize].to_vec();
-        let Rewrite { destination, source, .. } = rewrites.of(sensor).rewrite;
-        for (address, at) in [(destination, 0), (source, 6)] {
-            if let Some(address) = address {
-                frame[at..at + 6].copy_from_slice(&address.0);
-            }
+        let Rewrite { destination: Some(destination), source: Some(source), .. } =
+            rewrites.of(sensor).rewrite
+        else {
+            return false;
+        };
+        for (MacAddress(address), at) in [(destination, 0), (source, 6)] {
+            frame[at..at + 6].copy_from_slice(&address);
         }
         self.sink.recent(ago, len as usize) == Some(frame.as_slice())
     }
