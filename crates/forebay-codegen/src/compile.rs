@@ -166,7 +166,10 @@ fn predicated(
         return Ok(None);
     }
     let least = match options.backend {
-        Backend::Auto => cost::least_packets(function, &bodies).max(loops.lanes),
+        Backend::Auto => {
+            let of_rings = options.prefetch > 0;
+            cost::least_packets(function, &bodies, of_rings).max(loops.lanes)
+        }
         _ => loops.lanes,
     };
     for body in bodies.iter().filter(|_| options.explain) {
