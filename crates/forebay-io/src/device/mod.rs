@@ -1,7 +1,7 @@
 //! Network devices: their properties, their suitability as ports, and changes to them.
 //!
 //! [`Link`] is the kernel's description of a device, through rtnetlink, so it describes the
-//! present network namespace whatever is mounted at `/sys`. [`check`] examines all settings
+//! present network namespace whatever is mounted at `/sys`. [`check()`] examines all settings
 //! of a device that would lose or change packets, and fixes those it can. [`Watch`] reports
 //! devices that are added, changed or removed.
 
