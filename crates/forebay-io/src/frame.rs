@@ -2,9 +2,7 @@
 
 use std::ops::Deref;
 
-use forebay_packet::{
-    ADDRESSES, Batch, LinkType, MacAddress, RateLabel, Rewrite, Rewrites, write_dscp,
-};
+use forebay_packet::{ADDRESSES, Batch, LinkType, RateLabel, Rewrite, Rewrites, write_dscp};
 
 /// What is changed of one packet: as of all packets of its output, or of those of suspect flows, and
 /// with its own rate label.
@@ -127,12 +125,7 @@ fn copy_frame(rewrite: &Rewrite, frame: &[u8], out: &mut [u8]) -> Option<usize> 
     }
     let out = out.get_mut(..len)?;
     copy(frame, out);
-    if let Some(MacAddress(address)) = rewrite.destination {
-        out[..6].copy_from_slice(&address);
-    }
-    if let Some(MacAddress(address)) = rewrite.source {
-        out[6..ADDRESSES].copy_from_slice(&address);
-    }
+    rewrite.write_header(out);
     Some(len)
 }
 
@@ -155,7 +148,7 @@ fn copy(from: &[u8], to: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use forebay_packet::OutputRewrite;
+    use forebay_packet::{MacAddress, OutputRewrite};
 
     use super::*;
 

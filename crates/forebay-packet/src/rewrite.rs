@@ -192,9 +192,13 @@ impl Rewrite {
         Some(kept + tag)
     }
 
-    /// Writes what is new of a header.
+    /// Writes what is new of a header into a copy of the frame, which has room for the tag where one is
+    /// pushed.
+    ///
+    /// # Panics
+    /// If `out` is shorter than a header.
     #[inline]
-    fn write_header(&self, out: &mut [u8]) {
+    pub fn write_header(&self, out: &mut [u8]) {
         if let Some(vlan) = self.push_vlan {
             out[ADDRESSES..ADDRESSES + 2].copy_from_slice(&TAG_PROTOCOL);
             out[ADDRESSES + 2..ADDRESSES + TAG].copy_from_slice(&(vlan & 0xfff).to_be_bytes());
