@@ -88,6 +88,12 @@ impl Units {
     pub const fn with_load(self) -> Self {
         Self([self.0[0], Self::LOAD.0[0]])
     }
+
+    /// The same without the load of a memory operand.
+    #[must_use]
+    pub const fn without_load(self) -> Self {
+        Self([self.0[0], 0])
+    }
 }
 
 /// Latencies in cycles, by kind of operation.

@@ -87,6 +87,9 @@ pub trait Masks {
     /// in one part.
     const CHAIN: usize = usize::MAX;
 
+    /// Whether a test under a mask takes no more instructions than one without.
+    const PREDICATED: bool;
+
     /// The number of comparisons that a test makes one under the other.
     fn comparisons(&self, _test: Test) -> usize {
         1
@@ -299,8 +302,17 @@ fn conjunction<M: Masks>(tests: &[Literal], under: Option<Reg>, masks: &mut M) -
 fn chain(tests: &[Literal], under: Option<Reg>, masks: &mut impl Masks) -> Mask {
     let mut among = under.map(Mask::plain);
     for (test, holds) in tests {
-        let reg = among.map(|mask| plain(mask, masks));
-        among = Some(masks.test(*test, *holds, reg));
+        among = Some(match among {
+            Some(Mask { reg, inverted: true }) => {
+                let next = masks.test(*test, *holds, None);
+                if next.inverted {
+                    flip(Mask::plain(masks.or(reg, next.reg)), true)
+                } else {
+                    Mask::plain(masks.and_not(reg, next.reg))
+                }
+            }
+            _ => masks.test(*test, *holds, among.map(|mask| mask.reg)),
+        });
     }
     among.unwrap_or(NOTHING)
 }
@@ -340,10 +352,10 @@ fn not_so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
 
 /// `then` for the packets for which all tests have their required outcomes,
 /// `otherwise` for the others.
-fn either(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut impl Masks) -> Mask {
+fn either<M: Masks>(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut M) -> Mask {
     let otherwise =
         if otherwise.inverted == then.inverted { otherwise.reg } else { masks.not(otherwise.reg) };
-    let (a, b) = if let [(test, holds)] = tests {
+    let (a, b) = if let ([(test, holds)], true) = (tests, M::PREDICATED) {
         let a = masks.test(*test, *holds, Some(then.reg));
         let b = masks.test(*test, !holds, Some(otherwise));
         (plain(a, masks), plain(b, masks))

@@ -1,27 +1,23 @@
-//! Columns: the same four bytes of 16 packets, as the lanes of a vector.
+//! Columns: the same four bytes of 16 packets (AVX-512) or 8 (AVX2), as the
+//! lanes of a vector.
 //!
 //! The bytes that a filter reads are close together, so 16 bytes of each
 //! packet, a *window*, hold several fields. Four vectors take the windows of 16
 //! packets, four windows in each: packets 0, 4, 8 and 12 in the first, 1, 5, 9
 //! and 13 in the second, and so on. Two rounds of shuffles within 128 bits then
 //! transpose words of 32 bits: a column has packet `i` in lane `i`. A window
-//! costs a load a packet and three quarters of an insertion, however many of
-//! its words are used; a gather costs a load for each packet and column,
-//! measured as three quarters of a cycle a packet and column.
+//! costs a load a packet and three quarters of an insertion (AVX2: a half),
+//! however many of its words are used; a gather costs a load for each packet
+//! and column, measured as three quarters of a cycle a packet and column.
 
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
-use iced_x86::Code;
 
 use super::atom::{Atom, Field, Reader};
 use super::decision::Decision;
-use super::packets::{header, offset, two_offsets};
-use super::wide::Wide;
-use crate::code::Options;
-use crate::machine::{Units, latency};
-use crate::mir::{Address, Operand, Reg, RegClass};
-
-/// Packets of a group.
-pub(super) const LANES: u32 = 16;
+use super::packets::{header, two_offsets};
+use super::vectors::Vectors;
+use crate::code::{Isa, Options};
+use crate::mir::Reg;
 
 /// Bytes of a window.
 const WINDOW: u32 = 16;
@@ -85,11 +81,14 @@ pub(super) struct Columns {
     windows: Vec<Window>,
     /// Instructions of tests and of operations on values.
     tests: u32,
+    /// Whether vectors have 512 bits.
+    pub(super) wide: bool,
 }
 
 impl Columns {
     /// The columns for `decision`; `None` if it does not suit lanes.
-    pub(super) fn choose(function: &Function, decision: &Decision) -> Option<Self> {
+    pub(super) fn choose(function: &Function, decision: &Decision, isa: Isa) -> Option<Self> {
+        let wide = isa >= Isa::Avx512Bw;
         let mut spans = Vec::new();
         let mut tests = 0;
         let mut reader = Reader::new(function);
@@ -107,7 +106,7 @@ impl Columns {
                     if constants > MAX_COMPARED {
                         return None;
                     }
-                    tests += constants as u32;
+                    tests += constants as u32 * if wide { 1 } else { 2 };
                     spans.push(span(field));
                 }
                 Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
@@ -123,7 +122,7 @@ impl Columns {
                 return None;
             }
         }
-        Some(Self { windows, tests })
+        Some(Self { windows, tests, wide })
     }
 
     /// Bytes of a packet that must be readable.
@@ -148,9 +147,21 @@ impl Columns {
         Atom::Equal(Field { offset, bytes: WORD, mask: moved(field.mask) }, moved(constant))
     }
 
-    /// The number of constants that fit registers besides four for each window.
-    pub(super) fn constants(&self) -> usize {
-        16_usize.saturating_sub(4 * self.windows.len())
+    /// The numbers of constants to keep in registers, in the order in which they are tried: the
+    /// values of a filter may take more registers than most filters leave.
+    pub(super) fn constants(&self) -> &'static [usize] {
+        match (self.wide, self.windows.len()) {
+            (true, 0) => &[24, 16],
+            (true, 1) => &[20, 12],
+            (true, 2) => &[17, 8],
+            (true, 3) => &[14, 4],
+            (true, 4) => &[11, 0],
+            (false, 0) => &[12, 8],
+            (false, 1) => &[9, 4],
+            (false, 2) => &[6, 0],
+            (false, 3) => &[3, 0],
+            _ => &[0],
+        }
     }
 
     /// The first byte that is read.
@@ -158,17 +169,22 @@ impl Columns {
         self.windows.first().map(|window| window.start)
     }
 
-    /// Estimated work a packet, in 1/64 of a cycle. Vector operations have two
-    /// ports, shared now and then with integer operations; measured: six cycles
-    /// an iteration.
+    /// Estimated work a packet, in 1/64 of a cycle.
     pub(super) fn work(&self, options: &Options) -> u32 {
+        let lanes = if self.wide { 16 } else { 8 };
         let windows = self.windows.len() as u32;
         let shuffles: u32 = self.windows.iter().map(Window::shuffles).sum();
-        let ahead = if options.prefetch > 0 { 2 * LANES } else { 0 };
-        let offsets = if windows == 1 { LANES / 2 } else { LANES };
-        let loads = offsets + LANES * windows + ahead;
-        let vectors = 12 * windows + shuffles + self.tests + 2;
-        (64 * loads / 2).max(64 * (vectors + 12) / 2) / LANES
+        let ahead = if options.prefetch > 0 { lanes } else { 0 };
+        let vectors = (lanes - 4) * windows + shuffles + self.tests + 2;
+        if self.wide {
+            // Vector operations have two ports, shared now and then with integer operations;
+            // measured: six cycles an iteration.
+            let loads = lanes / 2 + lanes * windows + 3 * ahead / 2;
+            (64 * loads / 2).max(64 * (vectors + 12) / 2) / lanes
+        } else {
+            // Measured on a Zen 4 core: a cycle a packet, and one for 20 operations or prefetches of 8 packets.
+            64 + 64 * (vectors + ahead) / 20
+        }
     }
 }
 
@@ -208,31 +224,26 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Loads and transposes the windows of `columns`.
-    pub(super) fn new(columns: &Columns, wide: &mut Wide<'_>) -> Self {
-        let mut vectors: Vec<[Option<Reg>; 4]> = vec![[None; 4]; columns.windows.len()];
-        // With several windows, loads of offsets are a small part of all loads,
-        // and registers for offsets are scarce.
-        let together = if columns.windows.len() == 1 { 2 } else { 1 };
-        let packets = (0..4).step_by(together).flat_map(|first| (0..4).map(move |p| (first, p)));
+    pub(super) fn new<V: Vectors>(columns: &Columns, vectors: &mut V) -> Self {
+        let mut filled: Vec<[Option<Reg>; 4]> = vec![[None; 4]; columns.windows.len()];
+        let positions = V::LANES as i32 / 4;
+        let packets = [0, 2].into_iter().flat_map(|first| (0..positions).map(move |p| (first, p)));
         for (first, position) in packets.filter(|_| !columns.windows.is_empty()) {
-            wide.note("where the packets start");
-            let packet = first as i32 + 4 * position;
-            let offsets = match together {
-                2 => two_offsets(&mut wide.body, packet, wide.note).to_vec(),
-                _ => vec![offset(&mut wide.body, packet, wide.note, false)],
-            };
-            for (window, vectors) in columns.windows.iter().zip(&mut vectors) {
-                wide.note(&format!("16 header bytes from {}", window.start));
-                for (vector, &offset) in vectors[first..].iter_mut().zip(&offsets) {
-                    *vector = Some(insert(wide, *vector, header(offset, window.start), position));
+            let note = vectors.note("where the packets start");
+            let offsets = two_offsets(vectors.body(), first as i32 + 4 * position, note);
+            for (window, filled) in columns.windows.iter().zip(&mut filled) {
+                vectors.note(&format!("16 header bytes from {}", window.start));
+                for (vector, &offset) in filled[first..].iter_mut().zip(&offsets) {
+                    let bytes = header(offset, window.start);
+                    *vector = Some(vectors.insert(*vector, bytes, position));
                 }
             }
         }
         let mut loaded = Self { columns: Vec::new() };
-        for (window, vectors) in columns.windows.iter().zip(&vectors) {
-            if let &[Some(a), Some(b), Some(c), Some(d)] = vectors {
-                wide.note(&format!("columns of the window from {}", window.start));
-                loaded.transpose(wide, window, [a, b, c, d]);
+        for (window, filled) in columns.windows.iter().zip(&filled) {
+            if let &[Some(a), Some(b), Some(c), Some(d)] = filled {
+                vectors.note(&format!("columns of the window from {}", window.start));
+                loaded.transpose(vectors, window, [a, b, c, d]);
             }
         }
         loaded
@@ -246,45 +257,20 @@ impl Loaded {
     }
 
     /// Extracts the columns of a window: pairs of words first, then words.
-    fn transpose(&mut self, wide: &mut Wide<'_>, window: &Window, [a, b, c, d]: [Reg; 4]) {
+    fn transpose<V: Vectors>(&mut self, vectors: &mut V, window: &Window, [a, b, c, d]: [Reg; 4]) {
         for pair in window.words.chunks(2) {
             let (first, second) = (pair[0], pair[pair.len() - 1]);
             // Both words of one half, then both of the other.
             let words = first | second << 2 | first << 4 | second << 6;
-            let left = shuffle(wide, a, b, words);
-            let right = shuffle(wide, c, d, words);
+            let left = vectors.shuffle(a, b, words);
+            let right = vectors.shuffle(c, d, words);
             for (position, word) in (0..).zip(pair) {
                 // Words 0 and 2 of each, or 1 and 3.
-                let column = shuffle(wide, left, right, 0x88 + 0x55 * position);
+                let column = vectors.shuffle(left, right, 0x88 + 0x55 * position);
                 self.columns.push((window.start + WORD * word, column));
             }
         }
     }
-}
-
-/// Two words of `a` and two of `b` in each 128 bits, selected by `words`.
-fn shuffle(wide: &mut Wide<'_>, a: Reg, b: Reg, words: u32) -> Reg {
-    wide.op(
-        Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8,
-        RegClass::Vector,
-        vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(words as i32)],
-        (Units::PORT_5, latency::SIMPLE),
-        None,
-    )
-}
-
-/// Inserts 16 bytes of memory into `vector` at `position`; the first insertion
-/// makes the vector.
-fn insert(wide: &mut Wide<'_>, vector: Option<Reg>, from: Address, position: i32) -> Reg {
-    let memory = Operand::Memory(from);
-    let Some(vector) = vector else {
-        let code = Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128;
-        return wide.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), None);
-    };
-    let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
-    let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
-    let code = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
-    wide.op(code, RegClass::Vector, operands, cost, None)
 }
 
 #[cfg(test)]

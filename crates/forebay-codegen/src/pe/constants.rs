@@ -6,42 +6,62 @@ use crate::emit::pool::Pool;
 use crate::mir::{Address, Base, Index, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass};
 use iced_x86::Code;
 
-/// Allocates constants; the first few stay in registers.
+/// The constants of a loop. Those used most are kept in registers, the others read from memory each
+/// time.
 pub(super) struct Constants {
     load: Code,
-    left: usize,
-    known: Vec<(PoolId, Reg)>,
+    most: usize,
+    /// How often each is an operand that may be memory.
+    uses: Vec<(PoolId, usize)>,
+    held: Vec<(PoolId, Reg)>,
 }
 
 impl Constants {
-    /// `load` is the instruction that loads a whole vector. `most` constants
-    /// are kept in registers; the others are read from memory each time.
+    /// `load` is the instruction that loads a whole vector. At most `most` constants that may be
+    /// memory operands are kept in registers, fewer by those that may not.
     pub(super) fn new(load: Code, most: usize) -> Self {
-        Self { load, left: most, known: Vec::new() }
+        Self { load, most, uses: Vec::new(), held: Vec::new() }
     }
 
-    /// The constant as an operand: a register, or memory if there are too many.
-    pub(super) fn operand(&mut self, body: &mut LoopBody, id: PoolId) -> Operand {
-        if let Some((_, reg)) = self.known.iter().find(|(known, _)| *known == id) {
-            return Operand::Reg(*reg);
+    /// The constant as an operand.
+    pub(super) fn operand(&mut self, id: PoolId) -> Operand {
+        match self.uses.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, uses)) => *uses += 1,
+            None => self.uses.push((id, 1)),
         }
-        if self.left == 0 {
-            return Operand::Memory(in_pool(id));
-        }
-        Operand::Reg(self.register(body, id))
+        Operand::Memory(in_pool(id))
     }
 
     /// The constant in a register, for operands that cannot be memory.
     pub(super) fn register(&mut self, body: &mut LoopBody, id: PoolId) -> Reg {
-        if let Some((_, reg)) = self.known.iter().find(|(known, _)| *known == id) {
+        if let Some((_, reg)) = self.held.iter().find(|(known, _)| *known == id) {
             return *reg;
         }
-        self.left = self.left.saturating_sub(1);
         let reg = body.reg(RegClass::Vector);
         let source = InvariantSource::Vector(self.load, id);
         body.invariants.push(crate::mir::Invariant { reg, source });
-        self.known.push((id, reg));
+        self.held.push((id, reg));
         reg
+    }
+
+    /// Keeps the constants used most in registers.
+    pub(super) fn settle(mut self, body: &mut LoopBody) {
+        let mut uses = std::mem::take(&mut self.uses);
+        uses.sort_by_key(|(_, uses)| std::cmp::Reverse(*uses));
+        for (id, _) in uses {
+            if self.held.len() < self.most {
+                self.register(body, id);
+            }
+        }
+        for op in &mut body.ops {
+            for operand in &mut op.operands {
+                let held = |(id, _): &&(PoolId, Reg)| *operand == Operand::Memory(in_pool(*id));
+                if let Some(&(_, reg)) = self.held.iter().find(held) {
+                    *operand = Operand::Reg(reg);
+                    op.units = op.units.without_load();
+                }
+            }
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> Loo
     let outcome = evaluate(decision, |node| literals(&node.literals, layout), &mut builder);
     builder.wide.verdicts(outcome, decision.accept, LANES);
     builder.leaves(decision);
-    builder.wide.body
+    builder.wide.finish()
 }
 
 impl Builder<'_> {
@@ -145,6 +145,7 @@ impl Builder<'_> {
 
 impl Masks for Builder<'_> {
     const CHAIN: usize = super::wide::CHAIN;
+    const PREDICATED: bool = true;
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let reg = match test {

@@ -45,7 +45,7 @@ impl<'a> Builder<'a> {
         };
         let note = this.body.note("where the packet starts");
         match layout.packets as i32 {
-            1 => this.offsets.push(offset(&mut this.body, 0, note, false)),
+            1 => this.offsets.push(offset(&mut this.body, 0, note)),
             packets => {
                 for packet in (0..packets).step_by(2) {
                     this.offsets.extend(two_offsets(&mut this.body, packet, note));
@@ -217,7 +217,9 @@ pub(super) fn body(
             builder.lookup_ymm(plane, lookup, table, id);
         }
     }
-    Ok(builder.body)
+    let Builder { mut body, constants, .. } = builder;
+    constants.settle(&mut body);
+    Ok(body)
 }
 
 impl Builder<'_> {
@@ -290,21 +292,21 @@ impl Builder<'_> {
                 permuted
             }
         } else {
-            let by = self.constants.operand(&mut self.body, indices);
+            let by = self.constants.operand(indices);
             let code = Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512;
             let cost = (loads(units, by), latency::SIMPLE);
             self.body.op(code, RegClass::Vector, vec![source, by], cost, note)
         };
         if !exact {
             let mask = lanes(layout, plane, pool, |element| element.mask);
-            let mask = self.constants.operand(&mut self.body, mask);
+            let mask = self.constants.operand(mask);
             let code = Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32;
             let operands = vec![Operand::Reg(vector), mask];
             let cost = (loads(Units::LOGIC_512, mask), latency::SIMPLE);
             vector = self.body.op(code, RegClass::Vector, operands, cost, note);
         }
         let constant = lanes(layout, plane, pool, |element| element.constant);
-        let constant = self.constants.operand(&mut self.body, constant);
+        let constant = self.constants.operand(constant);
         let (code, kind) = comparison(plane);
         let operands = vec![Operand::Reg(vector), constant, Operand::Immediate(kind)];
         let cost = (loads(Units::PORT_5, constant), latency::CROSSING);

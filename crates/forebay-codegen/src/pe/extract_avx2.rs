@@ -27,7 +27,7 @@ impl Builder<'_> {
         let layout = self.layout;
         let note = self.body.note(format!("plane {index}: {} lanes", plane.elements.len()));
         let indices = shuffle(layout, plane, pool);
-        let indices = self.constants.operand(&mut self.body, indices);
+        let indices = self.constants.operand(indices);
         let mut vector = self.body.op(
             Code::VEX_Vpshufb_ymm_ymm_ymmm256,
             RegClass::Vector,
@@ -37,14 +37,14 @@ impl Builder<'_> {
         );
         if !whole_bytes(plane) {
             let mask = lanes(layout, plane, pool, |element| element.mask);
-            let mask = self.constants.operand(&mut self.body, mask);
+            let mask = self.constants.operand(mask);
             let code = Code::VEX_Vpand_ymm_ymm_ymmm256;
             let cost = (loads(Units::LOGIC, mask), latency::SIMPLE);
             vector =
                 self.body.op(code, RegClass::Vector, vec![Operand::Reg(vector), mask], cost, note);
         }
         let constant = lanes(layout, plane, pool, |element| element.constant);
-        let constant = self.constants.operand(&mut self.body, constant);
+        let constant = self.constants.operand(constant);
         let (maximum, equal) = match plane.lane_bytes {
             1 => (Code::VEX_Vpmaxub_ymm_ymm_ymmm256, Code::VEX_Vpcmpeqb_ymm_ymm_ymmm256),
             2 => (Code::VEX_Vpmaxuw_ymm_ymm_ymmm256, Code::VEX_Vpcmpeqw_ymm_ymm_ymmm256),

@@ -1,39 +1,31 @@
-//! One loop with 16 packets in the lanes of a vector, for AVX-512.
+//! One loop with packets in the 32-bit lanes of a vector: 16 with AVX-512, 8 with AVX2.
 //!
 //! For a filter that reads few bytes, [`columns`](super::columns) brings four
-//! bytes of each of 16 packets into the lanes of a vector. Every predicate is
+//! bytes of each of the packets into the lanes of a vector. Every predicate is
 //! then a comparison of lanes under the mask of the nodes after it: the
 //! decision function is evaluated at once, without signatures. Lanes of 32 bits
 //! also hold whole values, so this form supports arithmetic, which signatures
 //! do not.
 
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
-use iced_x86::Code;
 
 use super::algebra::{Literal, Mask, Masks, Test, evaluate};
 use super::atom::{Atom, Field, Reader};
-use super::columns::{Columns, LANES, Loaded, span};
+use super::columns::{Columns, Loaded, span};
 use super::decision::{Decision, Node};
 use super::extract::swapped;
 use super::loops::Unsuited;
+use super::narrow::Narrow;
 use super::packets::{entry, prefetches};
-use super::wide::{Wide, loads};
+use super::vectors::{Comparison, Vectors};
+use super::wide::Wide;
 use crate::code::Options;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
-use crate::machine::{Units, latency};
-use crate::mir::{LoopBody, Operand, Reg, RegClass};
+use crate::mir::{LoopBody, Operand, Reg};
 
-/// Kinds of comparison of `vpcmpud`.
-const EQUAL: i32 = 0;
-const LESS: i32 = 1;
-const LESS_OR_EQUAL: i32 = 2;
-const NOT_EQUAL: i32 = 4;
-const NOT_LESS: i32 = 5;
-const NOT_LESS_OR_EQUAL: i32 = 6;
-
-struct Builder<'a> {
-    wide: Wide<'a>,
+struct Builder<'a, V> {
+    vectors: V,
     function: &'a Function,
     reader: Reader<'a>,
     loaded: Loaded,
@@ -46,7 +38,7 @@ struct Builder<'a> {
     unsuited: bool,
 }
 
-/// The loop for `decision`.
+/// The loop for `decision`, which keeps `constants` of its constants in registers.
 ///
 /// # Errors
 /// If lanes do not support a value.
@@ -54,15 +46,31 @@ pub(super) fn body(
     function: &Function,
     decision: &Decision,
     columns: &Columns,
+    constants: usize,
     options: &Options,
     pool: &mut Pool,
 ) -> Result<LoopBody, Unsuited> {
-    let mut wide = Wide::new("predicated", LANES, columns.constants(), pool);
-    prefetches(&mut wide.body, columns.first_byte(), options.prefetch);
-    let loaded = Loaded::new(columns, &mut wide);
+    if columns.wide {
+        let wide = Wide::new("predicated", Wide::LANES, constants, pool);
+        body_of(wide, function, decision, columns, options)
+    } else {
+        let narrow = Narrow::new("predicated", Narrow::LANES, constants, pool);
+        body_of(narrow, function, decision, columns, options)
+    }
+}
+
+fn body_of<V: Vectors>(
+    mut vectors: V,
+    function: &Function,
+    decision: &Decision,
+    columns: &Columns,
+    options: &Options,
+) -> Result<LoopBody, Unsuited> {
+    prefetches(vectors.body(), columns.first_byte(), options.prefetch);
+    let loaded = Loaded::new(columns, &mut vectors);
     let reader = Reader::new(function);
     let mut builder = Builder {
-        wide,
+        vectors,
         function,
         reader,
         loaded,
@@ -73,12 +81,12 @@ pub(super) fn body(
         unsuited: false,
     };
     let outcome = evaluate(decision, |node| group(node, columns), &mut builder);
-    builder.wide.verdicts(outcome, decision.accept, LANES);
+    builder.vectors.verdicts(outcome, decision.accept);
     builder.leaves(decision);
     if builder.unsuited {
         return Err(Unsuited::Predicate("one that lanes of 32 bits do not compute".to_owned()));
     }
-    Ok(builder.wide.body)
+    Ok(builder.vectors.finish())
 }
 
 /// The tests of a node: one for each literal, except that only the greatest
@@ -118,7 +126,7 @@ fn joined(a: Atom, b: Atom) -> Option<Atom> {
     }
 }
 
-impl Builder<'_> {
+impl<V: Vectors> Builder<'_, V> {
     /// The column that contains bytes `low` to `high`, and its start.
     fn column(&mut self, span: (u32, u32)) -> (u32, Reg) {
         self.loaded.find(span).unwrap_or_else(|| (span.0, self.unsuited()))
@@ -131,30 +139,22 @@ impl Builder<'_> {
         self.captured()
     }
 
-    fn vector(&mut self, code: Code, units: Units, a: Reg, b: Operand) -> Reg {
-        let cost = (loads(units, b), latency::SIMPLE);
-        self.wide.op(code, RegClass::Vector, vec![Operand::Reg(a), b], cost, None)
-    }
-
-    fn and(&mut self, a: Reg, b: Operand) -> Reg {
-        self.vector(Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512, a, b)
+    fn masked(&mut self, lanes: Reg, mask: u32) -> Reg {
+        let mask = self.vectors.number(mask);
+        // Every level has `and`.
+        self.vectors.arithmetic(Arithmetic::And, lanes, mask).unwrap_or(lanes)
     }
 
     /// Lanes of `column`, which starts at byte `start`, as the number in
     /// `bytes` bytes from `offset`.
     fn number(&mut self, column: Reg, start: u32, offset: u32, bytes: u32) -> Reg {
         let at = offset - start;
-        // Lowest byte first; bytes beyond the number become 0.
-        let pick = |i: u32| if i < bytes { (at + bytes - 1 - i) as u8 } else { 0x80 };
-        let shuffle: Vec<u8> = (0..64_u32)
-            .map(|i| match pick(i % 4) {
-                0x80 => 0x80,
-                byte => byte + (i % 16 / 4 * 4) as u8,
-            })
-            .collect();
-        let id = self.wide.pool.add(&shuffle, 64);
-        let shuffle = self.wide.constants.operand(&mut self.wide.body, id);
-        self.vector(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, Units::PORT_5, column, shuffle)
+        let shuffle = std::array::from_fn(|i| {
+            // Lowest byte first; bytes beyond the number become 0.
+            let (lane, byte) = (i as u32 / 4 * 4, i as u32 % 4);
+            if byte < bytes { (lane + at + bytes - 1 - byte) as u8 } else { 0x80 }
+        });
+        self.vectors.bytes(column, shuffle)
     }
 
     /// The lanes of `value`.
@@ -163,10 +163,7 @@ impl Builder<'_> {
             return *reg;
         }
         let reg = match self.function.get(value) {
-            Value::Constant(number) => {
-                let id = super::constants::repeated(self.wide.pool, &number.to_le_bytes(), 64);
-                self.wide.constants.register(&mut self.wide.body, id)
-            }
+            Value::Constant(number) => self.vectors.number_in_register(number),
             Value::WireLength => self.wire(),
             Value::Load { width, index, displacement } => {
                 // The atom was read with this form.
@@ -174,61 +171,48 @@ impl Builder<'_> {
                 let (start, column) = self.column((offset, offset + width.bytes() - 1));
                 self.number(column, start, offset, width.bytes())
             }
-            Value::Binary { op, left, right } => self.binary(op, left, right),
+            Value::Binary { op, left, right } => {
+                let (left, right) = (self.value(left), self.operand(right));
+                let made = self.vectors.arithmetic(op, left, right);
+                made.unwrap_or_else(|| self.unsuited())
+            }
             Value::Parameter { .. } => self.unsuited(),
         };
         self.values.push((value, reg));
         reg
     }
 
-    fn binary(&mut self, op: Arithmetic, left: ValueId, right: ValueId) -> Reg {
-        let left = self.value(left);
-        let right = match self.function.as_constant(right) {
-            Some(number) => self.wide.number(number),
-            None => Operand::Reg(self.value(right)),
-        };
-        let (code, units) = match op {
-            Arithmetic::Add => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Sub => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Mul => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::Or => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Xor => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            // Shift distances from 32 up give 0 here too.
-            Arithmetic::Lsh => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::Rsh => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::And => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Div | Arithmetic::Mod => return self.unsuited(),
-        };
-        self.vector(code, units, left, right)
+    fn operand(&mut self, value: ValueId) -> Operand {
+        match self.function.as_constant(value) {
+            Some(number) => self.vectors.number(number),
+            None => Operand::Reg(self.value(value)),
+        }
     }
 
     fn captured(&mut self) -> Reg {
-        let reg = self.captured.unwrap_or_else(|| self.wide.load(entry(Table::CapLen, 0)));
+        let reg = self.captured.unwrap_or_else(|| self.vectors.load_small(entry(Table::CapLen, 0)));
         *self.captured.insert(reg)
     }
 
     fn wire(&mut self) -> Reg {
-        let reg = self.wire.unwrap_or_else(|| self.wide.load(entry(Table::WireLen, 0)));
+        let reg = self.wire.unwrap_or_else(|| self.vectors.load(entry(Table::WireLen, 0)));
         *self.wire.insert(reg)
     }
 
-    fn compare(&mut self, left: Reg, right: Operand, kind: i32, under: Option<Reg>) -> Reg {
-        let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
-        self.wide.compare(code, (left, right), Some(kind), under)
-    }
-
-    /// Tests lanes for any bit of `bits`, or for none.
-    fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Reg {
-        let code = if any {
-            Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32
-        } else {
-            Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32
-        };
-        self.wide.compare(code, (lanes, bits), None, under)
+    /// Compares lanes with a number.
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        (left, right): (Reg, u32),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        let right = self.vectors.number(right);
+        self.vectors.compare(comparison, (left, right), holds, under)
     }
 
     /// Tests a field for equality with a constant, in the packet's byte order.
-    fn equal(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Reg {
+    fn equal(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Mask {
         let (start, column) = self.column(span(field));
         let moved = |number: u32| {
             // The field may begin before the column, where its mask is 0.
@@ -237,41 +221,54 @@ impl Builder<'_> {
             if distance >= 0 { raw << (8 * distance) } else { raw >> (-8 * distance) }
         };
         let (mask, constant) = (moved(field.mask) as u32, moved(constant) as u32);
-        let mask_lanes = self.wide.number(mask);
-        if constant == 0 {
-            return self.any_bit(column, mask_lanes, !holds, under);
+        if constant == 0 && V::PREDICATED {
+            let mask = self.vectors.number(mask);
+            return self.vectors.any_bit(column, mask, !holds, under);
         }
         let masked = match self.masked.iter().find(|(known, _)| *known == (start, mask)) {
             Some((_, masked)) => *masked,
             None if mask == u32::MAX => column,
             None => {
-                let masked = self.and(column, mask_lanes);
+                let masked = self.masked(column, mask);
                 self.masked.push(((start, mask), masked));
                 masked
             }
         };
-        let constant = self.wide.number(constant);
-        self.compare(masked, constant, if holds { EQUAL } else { NOT_EQUAL }, under)
+        self.compare(Comparison::Equal, (masked, constant), holds, under)
     }
 
-    /// Tests a field for membership in a set, or for none: it is no member if
-    /// it differs from each constant.
-    fn member(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Reg {
-        let constants = self.function.sets.get(set.0 as usize);
-        let mut none = under;
-        let possible = constants.into_iter().flatten().filter(|&&one| one & !field.mask == 0);
-        for &constant in possible {
-            none = Some(self.equal(field, constant, false, none));
+    /// Tests a field for membership in a set, or for none.
+    fn member(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Mask {
+        let function = self.function;
+        let constants = function.sets.get(set.0 as usize);
+        let mut possible =
+            constants.into_iter().flatten().copied().filter(|&one| one & !field.mask == 0);
+        let Some(first) = possible.next() else { return Mask::plain(self.unsuited()) };
+        if !V::PREDICATED {
+            let mut any = self.equal(field, first, true, None).reg;
+            for constant in possible {
+                let found = self.equal(field, constant, true, None).reg;
+                any = self.vectors.or(any, found);
+            }
+            return match under {
+                None => Mask { reg: any, inverted: !holds },
+                Some(under) if holds => Mask::plain(self.vectors.and(any, under)),
+                Some(under) => Mask::plain(self.vectors.and_not(any, under)),
+            };
         }
-        match (none, under) {
-            (None, _) => self.unsuited(),
-            (Some(none), _) if !holds => none,
-            (Some(none), Some(under)) => Masks::and_not(self, none, under),
-            (Some(none), None) => Masks::not(self, none),
+        // It is no member if it differs from each constant.
+        let mut none = self.equal(field, first, false, under).reg;
+        for constant in possible {
+            none = self.equal(field, constant, false, Some(none)).reg;
         }
+        Mask::plain(match under {
+            _ if !holds => none,
+            Some(under) => self.vectors.and_not(none, under),
+            None => self.vectors.not(none),
+        })
     }
 
-    fn at_least(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Reg {
+    fn at_least(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Mask {
         let (low, high) = span(field);
         // Trailing bytes outside the mask are 0 in field and constant, but the
         // constant may have been rounded up within them.
@@ -280,15 +277,13 @@ impl Builder<'_> {
         let bytes = high - low + 1;
         let number = self.number(column, start, low, bytes);
         let mask = field.mask >> (8 * trailing);
-        let masked = if mask == u32::MAX >> (32 - 8 * bytes) {
-            number
-        } else {
-            let mask = self.wide.number(mask);
-            self.and(number, mask)
-        };
+        let masked =
+            if mask == u32::MAX >> (32 - 8 * bytes) { number } else { self.masked(number, mask) };
         let least = u64::from(constant).div_ceil(1 << (8 * trailing)) as u32;
-        let constant = self.wide.number(least);
-        self.compare(masked, constant, if holds { NOT_LESS } else { LESS }, under)
+        if mask <= i32::MAX as u32 && least <= i32::MAX as u32 {
+            return self.vectors.small_at_least((masked, least), holds, under);
+        }
+        self.compare(Comparison::AtLeast, (masked, least), holds, under)
     }
 
     fn computed(
@@ -296,67 +291,73 @@ impl Builder<'_> {
         (relation, left, right): (Relation, ValueId, ValueId),
         holds: bool,
         under: Option<Reg>,
-    ) -> Reg {
-        let left = self.value(left);
-        let right = match self.function.as_constant(right) {
-            Some(number) => self.wide.number(number),
-            None => Operand::Reg(self.value(right)),
+    ) -> Mask {
+        let (left, right) = (self.value(left), self.operand(right));
+        let (comparison, holds) = match relation {
+            Relation::AnyBit => return self.vectors.any_bit(left, right, holds, under),
+            Relation::Equal => (Comparison::Equal, holds),
+            Relation::Greater => (Comparison::AtMost, !holds),
+            Relation::GreaterOrEqual => (Comparison::AtLeast, holds),
         };
-        let kind = match (relation, holds) {
-            (Relation::AnyBit, _) => return self.any_bit(left, right, holds, under),
-            (Relation::Equal, true) => EQUAL,
-            (Relation::Equal, false) => NOT_EQUAL,
-            (Relation::Greater, true) => NOT_LESS_OR_EQUAL,
-            (Relation::Greater, false) => LESS_OR_EQUAL,
-            (Relation::GreaterOrEqual, true) => NOT_LESS,
-            (Relation::GreaterOrEqual, false) => LESS,
-        };
-        self.compare(left, right, kind, under)
+        self.vectors.compare(comparison, (left, right), holds, under)
     }
 
-    fn atom(&mut self, atom: Atom, holds: bool, under: Option<Reg>) -> Reg {
+    fn atom(&mut self, atom: Atom, holds: bool, under: Option<Reg>) -> Mask {
         match atom {
             Atom::Equal(field, constant) => self.equal(field, constant, holds, under),
             Atom::AtLeast(field, constant) => self.at_least(field, constant, holds, under),
             Atom::Computed(relation, left, right) => {
                 self.computed((relation, left, right), holds, under)
             }
+            Atom::Captured(bytes) if bytes <= i32::MAX as u32 => {
+                let lengths = self.captured();
+                self.vectors.small_at_least((lengths, bytes), holds, under)
+            }
             Atom::Captured(bytes) => {
-                let (lengths, bytes) = (self.captured(), self.wide.number(bytes));
-                self.compare(lengths, bytes, if holds { NOT_LESS } else { LESS }, under)
+                let lengths = self.vectors.load(entry(Table::CapLen, 0));
+                self.compare(Comparison::AtLeast, (lengths, bytes), holds, under)
             }
             Atom::WireAtLeast(bytes) => {
-                let (lengths, bytes) = (self.wire(), self.wide.number(bytes));
-                self.compare(lengths, bytes, if holds { NOT_LESS } else { LESS }, under)
+                let lengths = self.wire();
+                self.compare(Comparison::AtLeast, (lengths, bytes), holds, under)
             }
             Atom::WireEqual(bytes) => {
-                let (lengths, bytes) = (self.wire(), self.wide.number(bytes));
-                self.compare(lengths, bytes, if holds { EQUAL } else { NOT_EQUAL }, under)
+                let lengths = self.wire();
+                self.compare(Comparison::Equal, (lengths, bytes), holds, under)
             }
             Atom::Member(field, set) => self.member(field, set, holds, under),
         }
     }
 
+    fn plain(&mut self, mask: Mask) -> Reg {
+        if mask.inverted { self.vectors.not(mask.reg) } else { mask.reg }
+    }
+
     fn leaves(&mut self, decision: &Decision) {
         let mut all: Option<Reg> = None;
         for leave in &decision.leaves {
-            self.wide.note("left to list");
-            let under = leave.guard.map(|guard| self.atom(guard, true, None));
+            self.vectors.note("left to list");
+            let under = leave.guard.map(|guard| {
+                let mask = self.atom(guard, true, None);
+                self.plain(mask)
+            });
             let (atom, holds) = leave.literal;
             let wrong = self.atom(atom, holds, under);
+            let wrong = self.plain(wrong);
             all = Some(match all {
-                Some(others) => Masks::or(self, others, wrong),
+                Some(others) => self.vectors.or(others, wrong),
                 None => wrong,
             });
         }
         if let Some(reg) = all {
-            self.wide.leave(reg, LANES);
+            self.vectors.leave(reg);
         }
     }
 }
 
-impl Masks for Builder<'_> {
-    const CHAIN: usize = super::wide::CHAIN;
+impl<V: Vectors> Masks for Builder<'_, V> {
+    const CHAIN: usize = V::CHAIN;
+    const PREDICATED: bool = V::PREDICATED;
 
     fn comparisons(&self, test: Test) -> usize {
         match test {
@@ -369,28 +370,28 @@ impl Masks for Builder<'_> {
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         match test {
-            Test::Lanes(atom) => Mask::plain(self.atom(atom, holds, under)),
+            Test::Lanes(atom) => self.atom(atom, holds, under),
             _ => Mask::plain(self.unsuited()),
         }
     }
 
     fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
+        self.vectors.and(a, b)
     }
 
     fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
+        self.vectors.and_not(a, b)
     }
 
     fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kord_kr_kr_kr, a, b)
+        self.vectors.or(a, b)
     }
 
     fn not(&mut self, a: Reg) -> Reg {
-        self.wide.not(a)
+        self.vectors.not(a)
     }
 
     fn note(&mut self, text: &str) {
-        self.wide.note(text);
+        self.vectors.note(text);
     }
 }

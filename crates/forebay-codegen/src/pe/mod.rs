@@ -47,9 +47,11 @@ mod extract_avx2;
 mod lanes;
 pub mod layout;
 mod loops;
+mod narrow;
 mod packets;
 mod scalar;
 mod straighten;
+mod vectors;
 mod wide;
 
 use std::borrow::Cow;
@@ -85,8 +87,8 @@ enum Shape {
     Scalar,
     /// Two loops: extraction and decision.
     Signatures(Layout),
-    /// One loop in lanes of 32 bits.
-    Lanes(Columns),
+    /// One loop in lanes of 32 bits, and how many of its constants are in registers.
+    Lanes(Columns, usize),
 }
 
 /// The predicated forms of `function` at the level of `options`, least work
@@ -107,14 +109,14 @@ pub fn forms<'a>(
     if options.isa == Isa::Scalar {
         shapes.push((0, Shape::Scalar));
     } else {
-        if options.isa >= Isa::Avx512Bw
-            && let Some(columns) = Columns::choose(&function, &decision)
-        {
-            shapes.push((columns.work(options), Shape::Lanes(columns)));
+        if let Some(columns) = Columns::choose(&function, &decision, options.isa) {
+            let work = columns.work(options);
+            let lanes = |&constants: &usize| (work, Shape::Lanes(columns.clone(), constants));
+            shapes.extend(columns.constants().iter().map(lanes));
         }
         match choose(&function, &decision, options) {
             Ok(layout) => {
-                let work = layout.work(options) + decision_work(&decision);
+                let work = layout.work(options) + decision_work(&decision, options.isa);
                 shapes.push((work, Shape::Signatures(layout)));
             }
             Err(unsuited) if shapes.is_empty() => return Err(unsuited),
@@ -143,8 +145,8 @@ impl PredicatedForm<'_> {
         match &self.shape {
             Shape::Scalar => scalar::select(function, decision, options),
             Shape::Signatures(layout) => signatures(function, decision, layout, options, pool),
-            Shape::Lanes(columns) => {
-                let body = lanes::body(function, decision, columns, options, pool)?;
+            Shape::Lanes(columns, constants) => {
+                let body = lanes::body(function, decision, columns, *constants, options, pool)?;
                 let lanes = body.step as usize;
                 Ok(Loops {
                     bodies: vec![body],
@@ -164,10 +166,11 @@ fn choose(function: &Function, decision: &Decision, options: &Options) -> Result
 }
 
 /// Estimated work a packet of the decision loop, in 1/64 of a cycle: two for
-/// each test and a dozen besides, and the cost of starting another loop.
-fn decision_work(decision: &Decision) -> u32 {
+/// each test and a dozen besides, and the cost of starting another loop. AVX2
+/// has half the packets in a vector, and takes more instructions.
+fn decision_work(decision: &Decision, isa: Isa) -> u32 {
     let tests: usize = decision.nodes.iter().map(|node| node.literals.len()).sum();
-    2 * tests as u32 + 12 + 12
+    2 * tests as u32 + 24 + if isa >= Isa::Avx512Bw { 0 } else { 64 }
 }
 
 /// The extraction and decision loops.

@@ -29,16 +29,10 @@ pub(super) fn header(offset: Reg, at: u32) -> Address {
     }
 }
 
-/// Loads the offset of a packet; `ahead` if the packet belongs to a later
-/// iteration.
-pub(super) fn offset(body: &mut LoopBody, packet: i32, note: u32, ahead: bool) -> Reg {
+/// Loads the offset of a packet.
+pub(super) fn offset(body: &mut LoopBody, packet: i32, note: u32) -> Reg {
     let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
-    let offset =
-        body.op(Code::Mov_r32_rm32, RegClass::General, vec![memory], (Units::LOAD, 0), note);
-    if let Some(op) = body.ops.last_mut() {
-        op.ahead = ahead;
-    }
-    offset
+    body.op(Code::Mov_r32_rm32, RegClass::General, vec![memory], (Units::LOAD, 0), note)
 }
 
 /// Loads the offsets of a packet and the one after it.
@@ -64,18 +58,29 @@ pub(super) fn prefetches(body: &mut LoopBody, first: Option<u32>, distance: u16)
     let Some(first) = first.filter(|_| distance > 0) else { return };
     body.lookahead = u32::from(distance);
     let note = body.note(format!("prefetch, {distance} packets ahead"));
-    for packet in 0..body.step as i32 {
-        let offset = offset(body, packet + i32::from(distance), note, true);
-        body.push(Op {
-            code: Code::Prefetcht0_m8,
-            dest: None,
-            tied: false,
-            operands: vec![Operand::Memory(header(offset, first))],
-            mask: None,
-            latency: 0,
-            units: Units::LOAD,
-            note,
-            ahead: true,
-        });
+    let step = body.step as i32;
+    let start = body.ops.len();
+    for packet in (0..step).step_by(2) {
+        let packet = packet + i32::from(distance);
+        let offsets = match step {
+            1 => vec![offset(body, packet, note)],
+            _ => two_offsets(body, packet, note).to_vec(),
+        };
+        for offset in offsets {
+            body.push(Op {
+                code: Code::Prefetcht0_m8,
+                dest: None,
+                tied: false,
+                operands: vec![Operand::Memory(header(offset, first))],
+                mask: None,
+                latency: 0,
+                units: Units::LOAD,
+                note,
+                ahead: true,
+            });
+        }
+    }
+    for op in &mut body.ops[start..] {
+        op.ahead = true;
     }
 }

@@ -340,6 +340,8 @@ impl Builder {
 }
 
 impl Masks for Builder {
+    const PREDICATED: bool = false;
+
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let atoms = match test {
             Test::Signature { plane, .. } => self.conjunctions.get(plane).cloned(),

@@ -1,10 +1,12 @@
 //! Shared parts of loops with opmask registers.
 
+use forebay_filter::ir::Arithmetic;
 use iced_x86::Code;
 
-use super::algebra::Accepted;
+use super::algebra::{Accepted, Mask};
 use super::constants::{Constants, repeated};
 use super::packets::entry;
+use super::vectors::{Comparison, Vectors};
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
@@ -36,6 +38,12 @@ impl<'a> Wide<'a> {
         Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
     }
 
+    /// The loop, made.
+    pub(super) fn finish(mut self) -> LoopBody {
+        self.constants.settle(&mut self.body);
+        self.body
+    }
+
     pub(super) fn note(&mut self, text: &str) {
         self.note = self.body.note(text);
     }
@@ -59,6 +67,12 @@ impl<'a> Wide<'a> {
         self.body.store(code, address, reg, units, self.note);
     }
 
+    /// An operation on two vectors.
+    fn vector(&mut self, code: Code, units: Units, a: Reg, b: Operand) -> Reg {
+        let cost = (loads(units, b), latency::SIMPLE);
+        self.op(code, RegClass::Vector, vec![Operand::Reg(a), b], cost, None)
+    }
+
     /// A whole vector from memory.
     pub(super) fn load(&mut self, address: Address) -> Reg {
         let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
@@ -69,12 +83,7 @@ impl<'a> Wide<'a> {
     /// A vector that repeats `element`, as an operand.
     pub(super) fn repeated(&mut self, element: &[u8]) -> Operand {
         let id = repeated(self.pool, element, 64);
-        self.constants.operand(&mut self.body, id)
-    }
-
-    /// A vector that repeats `number` in 32-bit lanes, as an operand.
-    pub(super) fn number(&mut self, number: u32) -> Operand {
-        self.repeated(&number.to_le_bytes())
+        self.constants.operand(id)
     }
 
     /// A comparison or test into an opmask register.
@@ -145,5 +154,144 @@ impl<'a> Wide<'a> {
         };
         let code = if lanes == 16 { Code::VEX_Kmovw_m16_kr } else { Code::VEX_Kmovd_m32_kr };
         self.store(code, address, packets, Units::STORE);
+    }
+}
+
+/// Lanes of 32 bits.
+impl Vectors for Wide<'_> {
+    const LANES: u32 = 16;
+    const CHAIN: usize = CHAIN;
+    const PREDICATED: bool = true;
+
+    fn body(&mut self) -> &mut LoopBody {
+        &mut self.body
+    }
+
+    fn finish(self) -> LoopBody {
+        Wide::finish(self)
+    }
+
+    fn note(&mut self, text: &str) -> u32 {
+        self.note = self.body.note(text);
+        self.note
+    }
+
+    fn load(&mut self, address: Address) -> Reg {
+        Wide::load(self, address)
+    }
+
+    fn load_small(&mut self, address: Address) -> Reg {
+        Wide::load(self, address)
+    }
+
+    fn insert(&mut self, vector: Option<Reg>, from: Address, position: i32) -> Reg {
+        let memory = Operand::Memory(from);
+        let Some(vector) = vector else {
+            let code = Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128;
+            return self.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), None);
+        };
+        let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
+        let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
+        let code = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
+        self.op(code, RegClass::Vector, operands, cost, None)
+    }
+
+    fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
+        let code = Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8;
+        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];
+        self.op(code, RegClass::Vector, operands, (Units::PORT_5, latency::SIMPLE), None)
+    }
+
+    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
+        let from = self.repeated(&from);
+        self.vector(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, Units::PORT_5, vector, from)
+    }
+
+    fn number(&mut self, number: u32) -> Operand {
+        self.repeated(&number.to_le_bytes())
+    }
+
+    fn number_in_register(&mut self, number: u32) -> Reg {
+        let id = repeated(self.pool, &number.to_le_bytes(), 64);
+        self.constants.register(&mut self.body, id)
+    }
+
+    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
+        let (code, units) = match op {
+            Arithmetic::Add => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            Arithmetic::Sub => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            Arithmetic::Mul => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
+            Arithmetic::Or => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            Arithmetic::Xor => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            // Shift distances from 32 up give 0 here too.
+            Arithmetic::Lsh => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
+            Arithmetic::Rsh => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
+            Arithmetic::And => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
+            Arithmetic::Div | Arithmetic::Mod => return None,
+        };
+        Some(self.vector(code, units, left, right))
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        operands: (Reg, Operand),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        // The kinds of `vpcmpud`: equal, less, at most, and their negations.
+        let kind = match (comparison, holds) {
+            (Comparison::Equal, true) => 0,
+            (Comparison::AtLeast, false) => 1,
+            (Comparison::AtMost, true) => 2,
+            (Comparison::Equal, false) => 4,
+            (Comparison::AtLeast, true) => 5,
+            (Comparison::AtMost, false) => 6,
+        };
+        let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+        Mask::plain(Wide::compare(self, code, operands, Some(kind), under))
+    }
+
+    fn small_at_least(
+        &mut self,
+        (lanes, least): (Reg, u32),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        let least = self.number(least);
+        Vectors::compare(self, Comparison::AtLeast, (lanes, least), holds, under)
+    }
+
+    fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
+        let code = if any {
+            Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32
+        } else {
+            Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32
+        };
+        Mask::plain(Wide::compare(self, code, (lanes, bits), None, under))
+    }
+
+    fn and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
+    }
+
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
+    }
+
+    fn or(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kord_kr_kr_kr, a, b)
+    }
+
+    fn not(&mut self, a: Reg) -> Reg {
+        Wide::not(self, a)
+    }
+
+    fn verdicts(&mut self, outcome: Accepted, accept: u32) {
+        Wide::verdicts(self, outcome, accept, 16);
+    }
+
+    fn leave(&mut self, packets: Reg) {
+        Wide::leave(self, packets, 16);
     }
 }

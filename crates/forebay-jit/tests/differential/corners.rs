@@ -115,3 +115,19 @@ fn fragments_over_ip6() {
         agree(expression, compile(expression, LinkType::ETHERNET).unwrap(), &packets);
     }
 }
+
+/// A captured length that no signed number of 32 bits is, which vectors without unsigned comparisons
+/// would take for a negative one.
+#[test]
+fn bytes_beyond_the_greatest_signed_number() {
+    for byte in [0x7fff_fffe, 0x7fff_ffff, 0x8000_0000] {
+        let program = [
+            i(LOAD_HALF, 0, 0, 12),
+            i(JUMP_IF_EQUAL, 0, 1, 0x800),
+            i(LOAD_BYTE, 0, 0, byte),
+            i(RETURN, 0, 0, 1),
+        ];
+        let packets: Vec<_> = (0..100).map(|n| [8 * u8::from(n % 3 == 0), 0].repeat(30)).collect();
+        agree("a byte far away", Program::verify(&program, Profile::Libpcap).unwrap(), &packets);
+    }
+}

@@ -5,12 +5,12 @@ batch:
      4  push        r14
      6  push        r15
 ; predicated: set-up
-     8  vmovdqu64   zmm0, [C1]  ; 16 times 0xff000000
-    12  vmovdqu64   zmm1, [C2]  ; 16 times 0x06000000
-    1c  vmovdqu64   zmm2, [C3]  ; 16 times 0x00000018
-    26  vmovdqu64   zmm3, [C4]  ; 16 times 0x0000ffff
-    30  vmovdqu64   zmm4, [C5]  ; 16 times 0x00000008
-    3a  vmovdqu64   zmm5, [C6]  ; 16 times 0x00040000
+     8  vmovdqu64   zmm0, [C6]  ; 16 times 0x00040000
+    12  vmovdqu64   zmm1, [C1]  ; 16 times 0xff000000
+    1c  vmovdqu64   zmm2, [C2]  ; 16 times 0x06000000
+    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x00000018
+    30  vmovdqu64   zmm4, [C4]  ; 16 times 0x0000ffff
+    3a  vmovdqu64   zmm5, [C5]  ; 16 times 0x00000008
     44  mov         rsi, [rdi]
     48  mov         rdx, [rdi+8]
     4c  mov         rcx, [rdi+0x10]
@@ -138,7 +138,7 @@ batch:
 ; 16 header bytes from 12 [+1]
    1f2  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   1fe  vpandd      zmm7, zmm7, zmm0
+   1fe  vpandd      zmm7, zmm7, zmm1
 ; 16 header bytes from 12 [+1]
    204  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 2
 ; where the packets start [+1]
@@ -152,7 +152,7 @@ batch:
 ; 16 header bytes from 12 [+1]
    228  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   234  vpandd      zmm9, zmm28, zmm3
+   234  vpandd      zmm9, zmm28, zmm4
 ; where the packets start [+1]
    23a  mov         r15, [rdx+r12*4+0x48]
 ; where the packets start [+1]
@@ -236,7 +236,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    350  vinserti32x4 zmm30, zmm30, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   35c  vpandd      zmm6, zmm6, zmm0
+   35c  vpandd      zmm6, zmm6, zmm1
 ; 16 header bytes from 12 [+2]
    362  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 2
 ; where the packets start [+2]
@@ -250,9 +250,9 @@ L1:
 ; 16 header bytes from 12 [+2]
    389  vinserti32x4 zmm28, zmm28, [rsi+r15+0xc], 3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   395  vpcmpequd   k7, zmm7, zmm1
+   395  vpcmpequd   k7, zmm7, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   39c  vpandd      zmm29, zmm29, zmm3
+   39c  vpandd      zmm29, zmm29, zmm4
 ; where the packets start [+2]
    3a2  mov         r15, [rdx+r12*4+0x88]
 ; where the packets start [+2]
@@ -262,7 +262,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    3b1  vmovdqu64   xmm7, [rsi+r14+0xc]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   3bc  vpcmpnltud  k7{k7}, zmm8, zmm2
+   3bc  vpcmpnltud  k7{k7}, zmm8, zmm3
 ; 16 header bytes from 12 [+2]
    3c3  vmovdqu64   xmm8, [rsi+r15+0xc]
 ; where the packets start [+2]
@@ -276,7 +276,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    3e9  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   3f5  vpcmpequd   k7{k7}, zmm9, zmm4
+   3f5  vpcmpequd   k7{k7}, zmm9, zmm5
 ; where the packets start [+2]
    3fc  mov         r15, [rdx+r12*4+0xa8]
 ; where the packets start [+2]
@@ -286,7 +286,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    40b  vinserti32x4 zmm7, zmm7, [rsi+r14+0xc], 2
 ; verdicts
-   417  vmovdqa32   zmm9{k7}{z}, zmm5
+   417  vmovdqa32   zmm9{k7}{z}, zmm0
 ; verdicts
    41d  vmovdqu32   [r9+r12*4], zmm9
 ; 16 header bytes from 12 [+2]
@@ -340,7 +340,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    4d6  vinserti32x4 zmm9, zmm9, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   4e2  vpandd      zmm7, zmm7, zmm0
+   4e2  vpandd      zmm7, zmm7, zmm1
 ; 16 header bytes from 12 [+3]
    4e8  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 2
 ; where the packets start [+3]
@@ -354,9 +354,9 @@ L1:
 ; 16 header bytes from 12 [+3]
    50f  vinserti32x4 zmm31, zmm31, [rsi+r15+0xc], 3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   51b  vpcmpequd   k7, zmm6, zmm1
+   51b  vpcmpequd   k7, zmm6, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+2]
-   522  vpandd      zmm9, zmm28, zmm3
+   522  vpandd      zmm9, zmm28, zmm4
 ; where the packets start [+3]
    528  mov         r15, [rdx+r12*4+0xc8]
 ; where the packets start [+3]
@@ -366,7 +366,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    537  vmovdqu64   xmm6, [rsi+r14+0xc]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   542  vpcmpnltud  k7{k7}, zmm8, zmm2
+   542  vpcmpnltud  k7{k7}, zmm8, zmm3
 ; 16 header bytes from 12 [+3]
    549  vmovdqu64   xmm8, [rsi+r15+0xc]
 ; where the packets start [+3]
@@ -380,7 +380,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    56f  vinserti32x4 zmm8, zmm8, [rsi+r15+0xc], 1
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   57b  vpcmpequd   k7{k7}, zmm29, zmm4
+   57b  vpcmpequd   k7{k7}, zmm29, zmm5
 ; where the packets start [+3]
    582  mov         r15, [rdx+r12*4+0xe8]
 ; where the packets start [+3]
@@ -390,7 +390,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    591  vinserti32x4 zmm6, zmm6, [rsi+r14+0xc], 2
 ; verdicts [+1]
-   59d  vmovdqa32   zmm29{k7}{z}, zmm5
+   59d  vmovdqa32   zmm29{k7}{z}, zmm0
 ; verdicts [+1]
    5a3  vmovdqu32   [r9+r12*4+0x40], zmm29
 ; 16 header bytes from 12 [+3]
@@ -420,29 +420,29 @@ L1:
 ; columns of the window from 12 [+1]
    608  vshufps     zmm6, zmm6, zmm31, 0xdd
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   60f  vpandd      zmm6, zmm6, zmm0
+   60f  vpandd      zmm6, zmm6, zmm1
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   615  vpcmpequd   k7, zmm7, zmm1
+   615  vpcmpequd   k7, zmm7, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   61c  vpandd      zmm29, zmm29, zmm3
+   61c  vpandd      zmm29, zmm29, zmm4
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   622  vpcmpnltud  k7{k7}, zmm8, zmm2
+   622  vpcmpnltud  k7{k7}, zmm8, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   629  vpcmpequd   k7{k7}, zmm9, zmm4
+   629  vpcmpequd   k7{k7}, zmm9, zmm5
 ; verdicts
-   630  vmovdqa32   zmm9{k7}{z}, zmm5
+   630  vmovdqa32   zmm9{k7}{z}, zmm0
 ; verdicts
    636  vmovdqu32   [r9+r12*4], zmm9
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
    63d  vmovdqu64   zmm8, [rcx+r12*4+0x40]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   645  vpcmpequd   k7, zmm6, zmm1
+   645  vpcmpequd   k7, zmm6, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   64c  vpcmpnltud  k7{k7}, zmm8, zmm2
+   64c  vpcmpnltud  k7{k7}, zmm8, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   653  vpcmpequd   k7{k7}, zmm29, zmm4
+   653  vpcmpequd   k7{k7}, zmm29, zmm5
 ; verdicts [+1]
-   65a  vmovdqa32   zmm29{k7}{z}, zmm5
+   65a  vmovdqa32   zmm29{k7}{z}, zmm0
 ; verdicts [+1]
    660  vmovdqu32   [r9+r12*4+0x40], zmm29
    668  add         r12, 0x20
@@ -543,19 +543,19 @@ L3:
 ; columns of the window from 12
    7ad  vshufps     zmm31, zmm31, zmm29, 0xdd
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7b4  vpandd      zmm31, zmm31, zmm0
+   7b4  vpandd      zmm31, zmm31, zmm1
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7ba  vpcmpequd   k7, zmm31, zmm1
+   7ba  vpcmpequd   k7, zmm31, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
    7c1  vmovdqu64   zmm31, [rcx+r12*4]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7c8  vpcmpnltud  k7{k7}, zmm31, zmm2
+   7c8  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7cf  vpandd      zmm28, zmm28, zmm3
+   7cf  vpandd      zmm28, zmm28, zmm4
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7d5  vpcmpequd   k7{k7}, zmm28, zmm4
+   7d5  vpcmpequd   k7{k7}, zmm28, zmm5
 ; verdicts
-   7dc  vmovdqa32   zmm28{k7}{z}, zmm5
+   7dc  vmovdqa32   zmm28{k7}{z}, zmm0
 ; verdicts
    7e2  vmovdqu32   [r9+r12*4], zmm28
    7e9  add         r12, 0x10

@@ -5,10 +5,10 @@ batch:
      4  push        r14
      6  push        r15
 ; predicated: set-up
-     8  vmovdqu64   zmm0, [C1]  ; 16 times 0x0000ffff
-    12  vmovdqu64   zmm1, [C2]  ; 16 times 0x00000008
-    1c  vmovdqu64   zmm2, [C3]  ; 16 times 0x0000000e
-    26  vmovdqu64   zmm3, [C4]  ; 16 times 0x00040000
+     8  vmovdqu64   zmm0, [C4]  ; 16 times 0x00040000
+    12  vmovdqu64   zmm1, [C1]  ; 16 times 0x0000ffff
+    1c  vmovdqu64   zmm2, [C2]  ; 16 times 0x00000008
+    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x0000000e
     30  mov         rsi, [rdi]
     34  mov         rdx, [rdi+8]
     38  mov         rcx, [rdi+0x10]
@@ -114,7 +114,7 @@ batch:
 ; columns of the window from 12
    195  vshufps     zmm4, zmm4, zmm5, 0x88
 ; captured >= 14 and half[12] == 0x800
-   19c  vpandd      zmm5, zmm4, zmm0
+   19c  vpandd      zmm5, zmm4, zmm1
 ; 16 header bytes from 12 [+1]
    1a2  vmovdqu64   xmm4, [rsi+r15+0xc]
 ; where the packets start [+1]
@@ -209,7 +209,7 @@ L1:
 ; columns of the window from 12 [+1]
    2e1  vshufps     zmm6, zmm6, zmm4, 0x88
 ; captured >= 14 and half[12] == 0x800 [+1]
-   2e8  vpandd      zmm6, zmm6, zmm0
+   2e8  vpandd      zmm6, zmm6, zmm1
 ; 16 header bytes from 12 [+2]
    2ee  vmovdqu64   xmm4, [rsi+r15+0xc]
 ; where the packets start [+2]
@@ -223,7 +223,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    314  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 1
 ; captured >= 14 and half[12] == 0x800
-   320  vpcmpequd   k7, zmm5, zmm1
+   320  vpcmpequd   k7, zmm5, zmm2
 ; where the packets start [+2]
    327  mov         r15, [rdx+r12*4+0xa0]
 ; where the packets start [+2]
@@ -233,7 +233,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    336  vinserti32x4 zmm5, zmm30, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800
-   342  vpcmpnltud  k7{k7}, zmm31, zmm2
+   342  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; 16 header bytes from 12 [+2]
    349  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 2
 ; where the packets start [+2]
@@ -247,7 +247,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    370  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 3
 ; verdicts
-   37c  vmovdqa32   zmm31{k7}{z}, zmm3
+   37c  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts
    382  vmovdqu32   [r9+r12*4], zmm31
 ; where the packets start [+2]
@@ -307,7 +307,7 @@ L1:
 ; columns of the window from 12 [+2]
    453  vshufps     zmm4, zmm4, zmm5, 0x88
 ; captured >= 14 and half[12] == 0x800 [+2]
-   45a  vpandd      zmm5, zmm4, zmm0
+   45a  vpandd      zmm5, zmm4, zmm1
 ; 16 header bytes from 12 [+3]
    460  vmovdqu64   xmm4, [rsi+r15+0xc]
 ; where the packets start [+3]
@@ -321,7 +321,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    486  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 1
 ; captured >= 14 and half[12] == 0x800 [+1]
-   492  vpcmpequd   k7, zmm6, zmm1
+   492  vpcmpequd   k7, zmm6, zmm2
 ; where the packets start [+3]
    499  mov         r15, [rdx+r12*4+0xe0]
 ; where the packets start [+3]
@@ -331,7 +331,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    4a8  vinserti32x4 zmm6, zmm30, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800 [+1]
-   4b4  vpcmpnltud  k7{k7}, zmm31, zmm2
+   4b4  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; 16 header bytes from 12 [+3]
    4bb  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 2
 ; where the packets start [+3]
@@ -345,7 +345,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    4e2  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 3
 ; verdicts [+1]
-   4ee  vmovdqa32   zmm31{k7}{z}, zmm3
+   4ee  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts [+1]
    4f4  vmovdqu32   [r9+r12*4+0x40], zmm31
 ; where the packets start [+3]
@@ -401,23 +401,23 @@ L1:
 ; columns of the window from 12 [+1]
    5b9  vshufps     zmm6, zmm6, zmm4, 0x88
 ; captured >= 14 and half[12] == 0x800 [+1]
-   5c0  vpandd      zmm6, zmm6, zmm0
+   5c0  vpandd      zmm6, zmm6, zmm1
 ; captured >= 14 and half[12] == 0x800
-   5c6  vpcmpequd   k7, zmm5, zmm1
+   5c6  vpcmpequd   k7, zmm5, zmm2
 ; captured >= 14 and half[12] == 0x800
-   5cd  vpcmpnltud  k7{k7}, zmm31, zmm2
+   5cd  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; verdicts
-   5d4  vmovdqa32   zmm31{k7}{z}, zmm3
+   5d4  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts
    5da  vmovdqu32   [r9+r12*4], zmm31
 ; captured >= 14 and half[12] == 0x800 [+1]
    5e1  vmovdqu64   zmm31, [rcx+r12*4+0x40]
 ; captured >= 14 and half[12] == 0x800 [+1]
-   5e9  vpcmpequd   k7, zmm6, zmm1
+   5e9  vpcmpequd   k7, zmm6, zmm2
 ; captured >= 14 and half[12] == 0x800 [+1]
-   5f0  vpcmpnltud  k7{k7}, zmm31, zmm2
+   5f0  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; verdicts [+1]
-   5f7  vmovdqa32   zmm31{k7}{z}, zmm3
+   5f7  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts [+1]
    5fd  vmovdqu32   [r9+r12*4+0x40], zmm31
    605  add         r12, 0x20
@@ -516,15 +516,15 @@ L3:
 ; columns of the window from 12
    743  vshufps     zmm31, zmm31, zmm29, 0x88
 ; captured >= 14 and half[12] == 0x800
-   74a  vpandd      zmm31, zmm31, zmm0
+   74a  vpandd      zmm31, zmm31, zmm1
 ; captured >= 14 and half[12] == 0x800
-   750  vpcmpequd   k7, zmm31, zmm1
+   750  vpcmpequd   k7, zmm31, zmm2
 ; captured >= 14 and half[12] == 0x800
    757  vmovdqu64   zmm31, [rcx+r12*4]
 ; captured >= 14 and half[12] == 0x800
-   75e  vpcmpnltud  k7{k7}, zmm31, zmm2
+   75e  vpcmpnltud  k7{k7}, zmm31, zmm3
 ; verdicts
-   765  vmovdqa32   zmm31{k7}{z}, zmm3
+   765  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts
    76b  vmovdqu32   [r9+r12*4], zmm31
    772  add         r12, 0x10

@@ -1,0 +1,263 @@
+//! Shared parts of loops with AVX2, where a mask is a vector with all ones or zeros in each lane.
+
+use forebay_filter::ir::Arithmetic;
+use iced_x86::Code;
+
+use super::algebra::{Accepted, Mask};
+use super::constants::{Constants, repeated};
+use super::packets::entry;
+use super::vectors::{Comparison, Vectors};
+use super::wide::loads;
+use crate::convention::Table;
+use crate::emit::pool::Pool;
+use crate::machine::{Units, latency};
+use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
+
+/// A loop under construction.
+pub(super) struct Narrow<'a> {
+    pub(super) body: LoopBody,
+    pub(super) constants: Constants,
+    pub(super) pool: &'a mut Pool,
+    note: u32,
+}
+
+impl<'a> Narrow<'a> {
+    /// A loop that keeps `constants` of its constants in registers.
+    pub(super) fn new(name: &'static str, step: u32, constants: usize, pool: &'a mut Pool) -> Self {
+        let constants = Constants::new(Code::VEX_Vmovdqu_ymm_ymmm256, constants);
+        Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
+    }
+
+    /// The loop, made.
+    pub(super) fn finish(mut self) -> LoopBody {
+        self.constants.settle(&mut self.body);
+        self.body
+    }
+
+    pub(super) fn op(
+        &mut self,
+        code: Code,
+        class: RegClass,
+        operands: Vec<Operand>,
+        cost: (Units, u8),
+    ) -> Reg {
+        self.body.op(code, class, operands, cost, self.note)
+    }
+
+    /// An operation on two vectors.
+    pub(super) fn vector(&mut self, code: Code, units: Units, a: Reg, b: Operand) -> Reg {
+        let cost = (loads(units, b), latency::SIMPLE);
+        self.op(code, RegClass::Vector, vec![Operand::Reg(a), b], cost)
+    }
+
+    pub(super) fn store(&mut self, code: Code, address: Address, reg: Reg) {
+        self.body.store(code, address, reg, Units::STORE, self.note);
+    }
+
+    /// A vector that repeats `element`, as an operand.
+    pub(super) fn repeated(&mut self, element: &[u8]) -> Operand {
+        let id = repeated(self.pool, element, 32);
+        self.constants.operand(id)
+    }
+
+    /// The same in a register.
+    pub(super) fn repeated_in_register(&mut self, element: &[u8]) -> Reg {
+        let id = repeated(self.pool, element, 32);
+        self.constants.register(&mut self.body, id)
+    }
+
+    /// Bits of a vector or its bytes, as `code` collects them.
+    pub(super) fn sign_bits(&mut self, code: Code, reg: Reg) -> Reg {
+        let cost = (Units::PORT_0, latency::CROSSING);
+        self.op(code, RegClass::General, vec![Operand::Reg(reg)], cost)
+    }
+
+    /// The lanes of `mask`, or of its complement if not `holds`, that are among those of `under`.
+    pub(super) fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
+        match under {
+            None => Mask { reg: mask, inverted: !holds },
+            Some(under) if holds => Mask::plain(self.and(mask, under)),
+            Some(under) => Mask::plain(self.and_not(mask, under)),
+        }
+    }
+
+    /// Stores the verdicts of the eight packets from the `packet`th of the iteration on.
+    pub(super) fn eight_verdicts(&mut self, packets: Option<Mask>, accept: u32, packet: i32) {
+        let kept = self.number_in_register(accept);
+        let verdicts = match packets {
+            None => kept,
+            Some(mask) => {
+                let code = if mask.inverted {
+                    Code::VEX_Vpandn_ymm_ymm_ymmm256
+                } else {
+                    Code::VEX_Vpand_ymm_ymm_ymmm256
+                };
+                self.vector(code, Units::LOGIC, mask.reg, Operand::Reg(kept))
+            }
+        };
+        self.store(Code::VEX_Vmovdqu_ymmm256_ymm, entry(Table::Verdict, 4 * packet), verdicts);
+    }
+
+    /// Stores the bits of packets left to `list`.
+    pub(super) fn leave_bits(&mut self, store: Code, bits: Reg) {
+        let address = Address {
+            base: Base::Table(Table::Slow),
+            index: Index::Packet(1),
+            displacement: 0,
+            broadcast: false,
+        };
+        self.store(store, address, bits);
+    }
+}
+
+/// Lanes of 32 bits.
+impl Vectors for Narrow<'_> {
+    const LANES: u32 = 8;
+    const CHAIN: usize = usize::MAX;
+    const PREDICATED: bool = false;
+
+    fn body(&mut self) -> &mut LoopBody {
+        &mut self.body
+    }
+
+    fn finish(self) -> LoopBody {
+        Narrow::finish(self)
+    }
+
+    fn note(&mut self, text: &str) -> u32 {
+        self.note = self.body.note(text);
+        self.note
+    }
+
+    fn load(&mut self, address: Address) -> Reg {
+        let code = Code::VEX_Vmovdqu_ymm_ymmm256;
+        self.op(code, RegClass::Vector, vec![Operand::Memory(address)], (Units::LOAD, 0))
+    }
+
+    fn load_small(&mut self, address: Address) -> Reg {
+        let most = self.number_in_register(i32::MAX as u32);
+        let code = Code::VEX_Vpminud_ymm_ymm_ymmm256;
+        self.vector(code, Units::COMPARE, most, Operand::Memory(address))
+    }
+
+    fn insert(&mut self, vector: Option<Reg>, from: Address, position: i32) -> Reg {
+        let memory = Operand::Memory(from);
+        let Some(vector) = vector else {
+            let code = Code::VEX_Vmovdqu_xmm_xmmm128;
+            return self.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0));
+        };
+        let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
+        let cost = (Units::LOGIC.with_load(), latency::SIMPLE);
+        self.op(Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8, RegClass::Vector, operands, cost)
+    }
+
+    fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
+        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];
+        let cost = (Units::SHUFFLE, latency::SIMPLE);
+        self.op(Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8, RegClass::Vector, operands, cost)
+    }
+
+    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
+        let from = self.repeated(&from);
+        self.vector(Code::VEX_Vpshufb_ymm_ymm_ymmm256, Units::SHUFFLE, vector, from)
+    }
+
+    fn number(&mut self, number: u32) -> Operand {
+        self.repeated(&number.to_le_bytes())
+    }
+
+    fn number_in_register(&mut self, number: u32) -> Reg {
+        self.repeated_in_register(&number.to_le_bytes())
+    }
+
+    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
+        let (code, units) = match op {
+            Arithmetic::Add => (Code::VEX_Vpaddd_ymm_ymm_ymmm256, Units::LOGIC),
+            Arithmetic::Sub => (Code::VEX_Vpsubd_ymm_ymm_ymmm256, Units::LOGIC),
+            Arithmetic::Mul => (Code::VEX_Vpmulld_ymm_ymm_ymmm256, Units::COMPARE),
+            Arithmetic::Or => (Code::VEX_Vpor_ymm_ymm_ymmm256, Units::LOGIC),
+            Arithmetic::Xor => (Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC),
+            // Shift distances from 32 up give 0 here too.
+            Arithmetic::Lsh => (Code::VEX_Vpsllvd_ymm_ymm_ymmm256, Units::COMPARE),
+            Arithmetic::Rsh => (Code::VEX_Vpsrlvd_ymm_ymm_ymmm256, Units::COMPARE),
+            Arithmetic::And => (Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC),
+            Arithmetic::Div | Arithmetic::Mod => return None,
+        };
+        Some(self.vector(code, units, left, right))
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        (left, right): (Reg, Operand),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        // There is no comparison of unsigned numbers for order: `a >= b` where the greater one is `a`.
+        let other = match comparison {
+            Comparison::Equal => right,
+            Comparison::AtLeast => {
+                let code = Code::VEX_Vpmaxud_ymm_ymm_ymmm256;
+                Operand::Reg(self.vector(code, Units::COMPARE, left, right))
+            }
+            Comparison::AtMost => {
+                let code = Code::VEX_Vpminud_ymm_ymm_ymmm256;
+                Operand::Reg(self.vector(code, Units::COMPARE, left, right))
+            }
+        };
+        let code = Code::VEX_Vpcmpeqd_ymm_ymm_ymmm256;
+        let mask = self.vector(code, Units::COMPARE, left, other);
+        self.among(mask, holds, under)
+    }
+
+    fn small_at_least(
+        &mut self,
+        (lanes, least): (Reg, u32),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        // A comparison of signed numbers.
+        let below = self.number(least.wrapping_sub(1));
+        let code = Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256;
+        let mask = self.vector(code, Units::COMPARE, lanes, below);
+        self.among(mask, holds, under)
+    }
+
+    fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
+        let masked = self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, lanes, bits);
+        let zero = self.number(0);
+        self.compare(Comparison::Equal, (masked, zero), !any, under)
+    }
+
+    fn and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpandn_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn or(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpor_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn not(&mut self, a: Reg) -> Reg {
+        let ones = self.number(u32::MAX);
+        self.vector(Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC, a, ones)
+    }
+
+    fn verdicts(&mut self, outcome: Accepted, accept: u32) {
+        self.note("verdicts");
+        match outcome {
+            Accepted::Always(accepted) => {
+                self.eight_verdicts(None, if accepted { accept } else { 0 }, 0);
+            }
+            Accepted::Packets(mask) => self.eight_verdicts(Some(mask), accept, 0),
+        }
+    }
+
+    fn leave(&mut self, packets: Reg) {
+        let bits = self.sign_bits(Code::VEX_Vmovmskps_r32_ymm, packets);
+        self.leave_bits(Code::Mov_rm8_r8, bits);
+    }
+}
