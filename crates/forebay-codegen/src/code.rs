@@ -141,6 +141,9 @@ pub struct Options {
     pub prefetch: u16,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,
+    /// Which form of `pe`'s loops: of those that a filter has, least work first, the first from this
+    /// one on that there are registers for. Each is right, and tests run them all.
+    pub pe_form: usize,
     /// The most code patterns of `ems`; beyond, `pe` is used.
     pub ems_patterns: usize,
     /// Whether to record [`Code::notes`] and [`Code::schedule`]. Recording
@@ -158,6 +161,7 @@ impl Options {
             load_latency: 5,
             prefetch: if backend == Backend::Ems { 8 } else { 0 },
             scheduling: Scheduling::Modulo,
+            pe_form: 0,
             ems_patterns: 256,
             explain: false,
         }

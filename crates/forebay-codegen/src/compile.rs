@@ -194,7 +194,7 @@ fn schedule_predicated(
     assembler: &mut Assembler,
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
     let mut refused = None;
-    for form in pe::forms(function, options)? {
+    for form in pe::forms(function, options)?.into_iter().skip(options.pe_form) {
         // `auto` also chooses the prefetch distance.
         let prefetch = match options.backend {
             Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles(), options.isa),
@@ -205,7 +205,7 @@ fn schedule_predicated(
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
-    // `forms` returns at least one form.
+    // `forms` returns at least one form; none is left if a later one is asked for.
     Err(refused.unwrap_or(NoPe::Unsuited(pe::Unsuited::ControlFlow)))
 }
 

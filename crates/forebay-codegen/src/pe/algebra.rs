@@ -15,7 +15,8 @@
 //!
 //! So a mask is kept either plain or complemented, whichever suits the nodes
 //! that use it. If both successors are nodes, two tests and an `or` make the
-//! mask.
+//! mask, or, where a test under a mask is an instruction more
+//! ([`Masks::PREDICATED`]), one test, `and`, `and_not` and `or`.
 
 use super::atom::Atom;
 use super::decision::{Decision, Node, Target};
@@ -320,7 +321,8 @@ fn chain(tests: &[Literal], under: Option<Reg>, masks: &mut impl Masks) -> Mask 
 /// Stands for the mask of no test at all, which `choose` does not ask for.
 const NOTHING: Mask = Mask { reg: Reg(0), inverted: false };
 
-fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
+/// The register of `mask`, complemented if it has the complement.
+pub(super) fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
     if mask.inverted { masks.not(mask.reg) } else { mask.reg }
 }
 

@@ -23,12 +23,12 @@ use crate::mir::Reg;
 const WINDOW: u32 = 16;
 const WORD: u32 = 4;
 
-/// The most windows: the vectors of more would not fit the registers.
-const MAX_WINDOWS: usize = 6;
+/// The most windows with AVX-512, and with AVX2: the vectors of more would not fit the registers.
+const MAX_WINDOWS: [usize; 2] = [6, 3];
 
 /// The most constants of a set that a column is compared with one by one. A
-/// comparison is one instruction for 16 packets, a lookup several for each
-/// packet.
+/// comparison is one instruction for 16 packets (AVX2: two for 8), a lookup several for
+/// each packet.
 const MAX_COMPARED: usize = 32;
 
 /// 16 bytes of a packet and the words of them that are used.
@@ -118,7 +118,7 @@ impl Columns {
         while let Some(window) = Window::choose(&spans) {
             spans.retain(|span| Window::word_of(window.start, *span).is_none());
             windows.push(window);
-            if windows.len() > MAX_WINDOWS {
+            if windows.len() > MAX_WINDOWS[usize::from(!wide)] {
                 return None;
             }
         }
@@ -147,8 +147,10 @@ impl Columns {
         Atom::Equal(Field { offset, bytes: WORD, mask: moved(field.mask) }, moved(constant))
     }
 
-    /// The numbers of constants to keep in registers, in the order in which they are tried: the
-    /// values of a filter may take more registers than most filters leave.
+    /// The numbers of constants to keep in registers, in the order in which they are tried. The
+    /// next one is for filters of which not even one iteration has registers enough: those that
+    /// keep many values. The numbers are the greatest with which the loops of most filters can
+    /// still be pipelined.
     pub(super) fn constants(&self) -> &'static [usize] {
         match (self.wide, self.windows.len()) {
             (true, 0) => &[24, 16],
@@ -182,8 +184,9 @@ impl Columns {
             let loads = lanes / 2 + lanes * windows + 3 * ahead / 2;
             (64 * loads / 2).max(64 * (vectors + 12) / 2) / lanes
         } else {
-            // Measured on a Zen 4 core: a cycle a packet, and one for 20 operations or prefetches of 8 packets.
-            64 + 64 * (vectors + ahead) / 20
+            // Measured on a Zen 4 core: a cycle a packet, and one for 20 operations or prefetches of
+            // 8 packets. A third more makes the limit of `cost::prefetch` that of these loops.
+            64 + 20 + 64 * (vectors + ahead) / 20
         }
     }
 }

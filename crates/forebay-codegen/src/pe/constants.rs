@@ -11,23 +11,22 @@ use iced_x86::Code;
 pub(super) struct Constants {
     load: Code,
     most: usize,
-    /// How often each is an operand that may be memory.
-    uses: Vec<(PoolId, usize)>,
+    /// Those that may be memory operands.
+    operands: Vec<PoolId>,
     held: Vec<(PoolId, Reg)>,
 }
 
 impl Constants {
-    /// `load` is the instruction that loads a whole vector. At most `most` constants that may be
-    /// memory operands are kept in registers, fewer by those that may not.
+    /// `load` is the instruction that loads a whole vector. `most` constants are kept in registers,
+    /// or more if operands that cannot be memory need them.
     pub(super) fn new(load: Code, most: usize) -> Self {
-        Self { load, most, uses: Vec::new(), held: Vec::new() }
+        Self { load, most, operands: Vec::new(), held: Vec::new() }
     }
 
-    /// The constant as an operand.
+    /// The constant as an operand: memory, until [`Constants::settle`].
     pub(super) fn operand(&mut self, id: PoolId) -> Operand {
-        match self.uses.iter_mut().find(|(known, _)| *known == id) {
-            Some((_, uses)) => *uses += 1,
-            None => self.uses.push((id, 1)),
+        if !self.operands.contains(&id) {
+            self.operands.push(id);
         }
         Operand::Memory(in_pool(id))
     }
@@ -46,9 +45,13 @@ impl Constants {
 
     /// Keeps the constants used most in registers.
     pub(super) fn settle(mut self, body: &mut LoopBody) {
-        let mut uses = std::mem::take(&mut self.uses);
-        uses.sort_by_key(|(_, uses)| std::cmp::Reverse(*uses));
-        for (id, _) in uses {
+        let operands = body.ops.iter().flat_map(|op| &op.operands);
+        let uses = |id: &PoolId| {
+            operands.clone().filter(|&&operand| operand == Operand::Memory(in_pool(*id))).count()
+        };
+        let mut by_use = std::mem::take(&mut self.operands);
+        by_use.sort_by_cached_key(|id| std::cmp::Reverse(uses(id)));
+        for id in by_use {
             if self.held.len() < self.most {
                 self.register(body, id);
             }

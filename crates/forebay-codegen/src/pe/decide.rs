@@ -12,6 +12,7 @@ use super::algebra::{Mask, Masks, Test, evaluate, literals, tests};
 use super::decision::Decision;
 use super::layout::Layout;
 use super::packets::entry;
+use super::vectors::Vectors;
 use super::wide::{Wide, loads};
 use crate::convention::Table;
 use crate::emit::pool::Pool;
@@ -74,8 +75,7 @@ impl Builder<'_> {
     fn lengths(&mut self, table: Table) -> Reg {
         const ORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
         let wide = &mut self.wide;
-        let most = super::constants::repeated(wide.pool, &0xffff_u32.to_le_bytes(), 64);
-        let most = wide.constants.register(&mut wide.body, most);
+        let most = wide.number_in_register(0xffff);
         let mut halves = [most; 2];
         for (half, displacement) in halves.iter_mut().zip([0, 64]) {
             let operands = vec![Operand::Reg(most), Operand::Memory(entry(table, displacement))];

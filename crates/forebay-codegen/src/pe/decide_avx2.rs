@@ -7,7 +7,7 @@
 
 use iced_x86::Code;
 
-use super::algebra::{Accepted, Mask, Masks, Test, evaluate, literals, tests};
+use super::algebra::{Accepted, Mask, Masks, Test, evaluate, literals, plain, tests};
 use super::decision::Decision;
 use super::layout::Layout;
 use super::narrow::Narrow;
@@ -19,7 +19,7 @@ use crate::machine::{Units, latency};
 use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
 
 /// Constants kept in registers.
-const CONSTANTS: usize = 3;
+const CONSTANTS: usize = 4;
 
 struct Builder<'a> {
     narrow: Narrow<'a>,
@@ -151,12 +151,12 @@ impl Builder<'_> {
             let mut under = None;
             for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
                 let guarded = self.test(test, true, under);
-                under = Some(if guarded.inverted { self.not(guarded.reg) } else { guarded.reg });
+                under = Some(plain(guarded, self));
             }
             let (atom, holds) = leave.literal;
             for test in tests(&[atom], self.layout) {
                 let wrong = self.test(test, holds, under);
-                let wrong = if wrong.inverted { self.not(wrong.reg) } else { wrong.reg };
+                let wrong = plain(wrong, self);
                 all = Some(match all {
                     Some(others) => self.or(others, wrong),
                     None => wrong,

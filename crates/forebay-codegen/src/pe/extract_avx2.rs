@@ -59,6 +59,7 @@ impl Builder<'_> {
                 Operand::Reg(self.body.op(maximum, RegClass::Vector, operands, cost, note))
             }
         };
+        let cost = (loads(Units::COMPARE, other), latency::SIMPLE);
         let operands = vec![Operand::Reg(vector), other];
         let agrees = self.body.op(equal, RegClass::Vector, operands, cost, note);
         let bits = self.body.op(

@@ -2,14 +2,14 @@
 //!
 //! For a filter that reads few bytes, [`columns`](super::columns) brings four
 //! bytes of each of the packets into the lanes of a vector. Every predicate is
-//! then a comparison of lanes under the mask of the nodes after it: the
-//! decision function is evaluated at once, without signatures. Lanes of 32 bits
+//! then a comparison of lanes under the mask of the nodes after it (AVX2: and an
+//! `and`): the decision function is evaluated at once, without signatures. Lanes of 32 bits
 //! also hold whole values, so this form supports arithmetic, which signatures
 //! do not.
 
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 
-use super::algebra::{Literal, Mask, Masks, Test, evaluate};
+use super::algebra::{Literal, Mask, Masks, Test, evaluate, plain};
 use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, Loaded, span};
 use super::decision::{Decision, Node};
@@ -17,7 +17,7 @@ use super::extract::swapped;
 use super::loops::Unsuited;
 use super::narrow::Narrow;
 use super::packets::{entry, prefetches};
-use super::vectors::{Comparison, Vectors};
+use super::vectors::{LaneComparison, Vectors};
 use super::wide::Wide;
 use crate::code::Options;
 use crate::convention::Table;
@@ -202,7 +202,7 @@ impl<V: Vectors> Builder<'_, V> {
     /// Compares lanes with a number.
     fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: LaneComparison,
         (left, right): (Reg, u32),
         holds: bool,
         under: Option<Reg>,
@@ -221,6 +221,7 @@ impl<V: Vectors> Builder<'_, V> {
             if distance >= 0 { raw << (8 * distance) } else { raw >> (-8 * distance) }
         };
         let (mask, constant) = (moved(field.mask) as u32, moved(constant) as u32);
+        // Vectors with opmasks test bits in one instruction, without the masked column.
         if constant == 0 && V::PREDICATED {
             let mask = self.vectors.number(mask);
             return self.vectors.any_bit(column, mask, !holds, under);
@@ -234,7 +235,7 @@ impl<V: Vectors> Builder<'_, V> {
                 masked
             }
         };
-        self.compare(Comparison::Equal, (masked, constant), holds, under)
+        self.compare(LaneComparison::Equal, (masked, constant), holds, under)
     }
 
     /// Tests a field for membership in a set, or for none.
@@ -250,11 +251,7 @@ impl<V: Vectors> Builder<'_, V> {
                 let found = self.equal(field, constant, true, None).reg;
                 any = self.vectors.or(any, found);
             }
-            return match under {
-                None => Mask { reg: any, inverted: !holds },
-                Some(under) if holds => Mask::plain(self.vectors.and(any, under)),
-                Some(under) => Mask::plain(self.vectors.and_not(any, under)),
-            };
+            return self.vectors.among(any, holds, under);
         }
         // It is no member if it differs from each constant.
         let mut none = self.equal(field, first, false, under).reg;
@@ -283,7 +280,7 @@ impl<V: Vectors> Builder<'_, V> {
         if mask <= i32::MAX as u32 && least <= i32::MAX as u32 {
             return self.vectors.small_at_least((masked, least), holds, under);
         }
-        self.compare(Comparison::AtLeast, (masked, least), holds, under)
+        self.compare(LaneComparison::AtLeast, (masked, least), holds, under)
     }
 
     fn computed(
@@ -295,9 +292,9 @@ impl<V: Vectors> Builder<'_, V> {
         let (left, right) = (self.value(left), self.operand(right));
         let (comparison, holds) = match relation {
             Relation::AnyBit => return self.vectors.any_bit(left, right, holds, under),
-            Relation::Equal => (Comparison::Equal, holds),
-            Relation::Greater => (Comparison::AtMost, !holds),
-            Relation::GreaterOrEqual => (Comparison::AtLeast, holds),
+            Relation::Equal => (LaneComparison::Equal, holds),
+            Relation::Greater => (LaneComparison::AtMost, !holds),
+            Relation::GreaterOrEqual => (LaneComparison::AtLeast, holds),
         };
         self.vectors.compare(comparison, (left, right), holds, under)
     }
@@ -315,22 +312,18 @@ impl<V: Vectors> Builder<'_, V> {
             }
             Atom::Captured(bytes) => {
                 let lengths = self.vectors.load(entry(Table::CapLen, 0));
-                self.compare(Comparison::AtLeast, (lengths, bytes), holds, under)
+                self.compare(LaneComparison::AtLeast, (lengths, bytes), holds, under)
             }
             Atom::WireAtLeast(bytes) => {
                 let lengths = self.wire();
-                self.compare(Comparison::AtLeast, (lengths, bytes), holds, under)
+                self.compare(LaneComparison::AtLeast, (lengths, bytes), holds, under)
             }
             Atom::WireEqual(bytes) => {
                 let lengths = self.wire();
-                self.compare(Comparison::Equal, (lengths, bytes), holds, under)
+                self.compare(LaneComparison::Equal, (lengths, bytes), holds, under)
             }
             Atom::Member(field, set) => self.member(field, set, holds, under),
         }
-    }
-
-    fn plain(&mut self, mask: Mask) -> Reg {
-        if mask.inverted { self.vectors.not(mask.reg) } else { mask.reg }
     }
 
     fn leaves(&mut self, decision: &Decision) {
@@ -339,11 +332,11 @@ impl<V: Vectors> Builder<'_, V> {
             self.vectors.note("left to list");
             let under = leave.guard.map(|guard| {
                 let mask = self.atom(guard, true, None);
-                self.plain(mask)
+                plain(mask, self)
             });
             let (atom, holds) = leave.literal;
             let wrong = self.atom(atom, holds, under);
-            let wrong = self.plain(wrong);
+            let wrong = plain(wrong, self);
             all = Some(match all {
                 Some(others) => self.vectors.or(others, wrong),
                 None => wrong,

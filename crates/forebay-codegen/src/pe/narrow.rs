@@ -6,7 +6,7 @@ use iced_x86::Code;
 use super::algebra::{Accepted, Mask};
 use super::constants::{Constants, repeated};
 use super::packets::entry;
-use super::vectors::{Comparison, Vectors};
+use super::vectors::{LaneComparison, Vectors};
 use super::wide::loads;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
@@ -26,12 +26,6 @@ impl<'a> Narrow<'a> {
     pub(super) fn new(name: &'static str, step: u32, constants: usize, pool: &'a mut Pool) -> Self {
         let constants = Constants::new(Code::VEX_Vmovdqu_ymm_ymmm256, constants);
         Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
-    }
-
-    /// The loop, made.
-    pub(super) fn finish(mut self) -> LoopBody {
-        self.constants.settle(&mut self.body);
-        self.body
     }
 
     pub(super) fn op(
@@ -60,25 +54,10 @@ impl<'a> Narrow<'a> {
         self.constants.operand(id)
     }
 
-    /// The same in a register.
-    pub(super) fn repeated_in_register(&mut self, element: &[u8]) -> Reg {
-        let id = repeated(self.pool, element, 32);
-        self.constants.register(&mut self.body, id)
-    }
-
     /// Bits of a vector or its bytes, as `code` collects them.
     pub(super) fn sign_bits(&mut self, code: Code, reg: Reg) -> Reg {
         let cost = (Units::PORT_0, latency::CROSSING);
         self.op(code, RegClass::General, vec![Operand::Reg(reg)], cost)
-    }
-
-    /// The lanes of `mask`, or of its complement if not `holds`, that are among those of `under`.
-    pub(super) fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
-        match under {
-            None => Mask { reg: mask, inverted: !holds },
-            Some(under) if holds => Mask::plain(self.and(mask, under)),
-            Some(under) => Mask::plain(self.and_not(mask, under)),
-        }
     }
 
     /// Stores the verdicts of the eight packets from the `packet`th of the iteration on.
@@ -120,8 +99,9 @@ impl Vectors for Narrow<'_> {
         &mut self.body
     }
 
-    fn finish(self) -> LoopBody {
-        Narrow::finish(self)
+    fn finish(mut self) -> LoopBody {
+        self.constants.settle(&mut self.body);
+        self.body
     }
 
     fn note(&mut self, text: &str) -> u32 {
@@ -167,7 +147,8 @@ impl Vectors for Narrow<'_> {
     }
 
     fn number_in_register(&mut self, number: u32) -> Reg {
-        self.repeated_in_register(&number.to_le_bytes())
+        let id = repeated(self.pool, &number.to_le_bytes(), 32);
+        self.constants.register(&mut self.body, id)
     }
 
     fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
@@ -188,19 +169,19 @@ impl Vectors for Narrow<'_> {
 
     fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: LaneComparison,
         (left, right): (Reg, Operand),
         holds: bool,
         under: Option<Reg>,
     ) -> Mask {
         // There is no comparison of unsigned numbers for order: `a >= b` where the greater one is `a`.
         let other = match comparison {
-            Comparison::Equal => right,
-            Comparison::AtLeast => {
+            LaneComparison::Equal => right,
+            LaneComparison::AtLeast => {
                 let code = Code::VEX_Vpmaxud_ymm_ymm_ymmm256;
                 Operand::Reg(self.vector(code, Units::COMPARE, left, right))
             }
-            Comparison::AtMost => {
+            LaneComparison::AtMost => {
                 let code = Code::VEX_Vpminud_ymm_ymm_ymmm256;
                 Operand::Reg(self.vector(code, Units::COMPARE, left, right))
             }
@@ -226,7 +207,7 @@ impl Vectors for Narrow<'_> {
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
         let masked = self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, lanes, bits);
         let zero = self.number(0);
-        self.compare(Comparison::Equal, (masked, zero), !any, under)
+        self.compare(LaneComparison::Equal, (masked, zero), !any, under)
     }
 
     fn and(&mut self, a: Reg, b: Reg) -> Reg {

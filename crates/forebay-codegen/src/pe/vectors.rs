@@ -7,7 +7,7 @@ use crate::mir::{Address, LoopBody, Operand, Reg};
 
 /// Comparisons of unsigned numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum LaneComparison {
     Equal,
     AtLeast,
     AtMost,
@@ -35,7 +35,8 @@ pub(super) trait Vectors {
     /// A whole vector from memory.
     fn load(&mut self, address: Address) -> Reg;
 
-    /// The same, of numbers that only [`Vectors::small_at_least`] compares: greater ones than `i32::MAX` may become that.
+    /// The same, of numbers that only [`Vectors::small_at_least`] compares: those above `i32::MAX` may
+    /// be replaced by it.
     fn load_small(&mut self, address: Address) -> Reg;
 
     /// Inserts 16 bytes of memory into `vector` at `position`; the first insertion makes the vector.
@@ -59,7 +60,7 @@ pub(super) trait Vectors {
     /// The lanes of `under` for which the comparison has the outcome `holds`.
     fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: LaneComparison,
         operands: (Reg, Operand),
         holds: bool,
         under: Option<Reg>,
@@ -82,6 +83,15 @@ pub(super) trait Vectors {
 
     /// The complement of a mask.
     fn not(&mut self, a: Reg) -> Reg;
+
+    /// The lanes of `mask`, or of its complement if not `holds`, that are among those of `under`.
+    fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
+        match under {
+            None => Mask { reg: mask, inverted: !holds },
+            Some(under) if holds => Mask::plain(self.and(mask, under)),
+            Some(under) => Mask::plain(self.and_not(mask, under)),
+        }
+    }
 
     /// Stores the verdicts of a vector of packets.
     fn verdicts(&mut self, outcome: Accepted, accept: u32);

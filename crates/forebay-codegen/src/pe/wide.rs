@@ -6,7 +6,7 @@ use iced_x86::Code;
 use super::algebra::{Accepted, Mask};
 use super::constants::{Constants, repeated};
 use super::packets::entry;
-use super::vectors::{Comparison, Vectors};
+use super::vectors::{LaneComparison, Vectors};
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
@@ -36,12 +36,6 @@ impl<'a> Wide<'a> {
     pub(super) fn new(name: &'static str, step: u32, constants: usize, pool: &'a mut Pool) -> Self {
         let constants = Constants::new(Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512, constants);
         Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
-    }
-
-    /// The loop, made.
-    pub(super) fn finish(mut self) -> LoopBody {
-        self.constants.settle(&mut self.body);
-        self.body
     }
 
     pub(super) fn note(&mut self, text: &str) {
@@ -114,8 +108,7 @@ impl<'a> Wide<'a> {
     pub(super) fn verdicts(&mut self, outcome: Accepted, accept: u32, lanes: u32) {
         self.note("verdicts");
         let accept = if outcome == Accepted::Always(false) { 0 } else { accept };
-        let kept = repeated(self.pool, &accept.to_le_bytes(), 64);
-        let kept = self.constants.register(&mut self.body, kept);
+        let kept = self.number_in_register(accept);
         let mut mask = match outcome {
             Accepted::Always(_) => None,
             Accepted::Packets(mask) if mask.inverted => Some(self.not(mask.reg)),
@@ -167,8 +160,9 @@ impl Vectors for Wide<'_> {
         &mut self.body
     }
 
-    fn finish(self) -> LoopBody {
-        Wide::finish(self)
+    fn finish(mut self) -> LoopBody {
+        self.constants.settle(&mut self.body);
+        self.body
     }
 
     fn note(&mut self, text: &str) -> u32 {
@@ -234,19 +228,19 @@ impl Vectors for Wide<'_> {
 
     fn compare(
         &mut self,
-        comparison: Comparison,
+        comparison: LaneComparison,
         operands: (Reg, Operand),
         holds: bool,
         under: Option<Reg>,
     ) -> Mask {
         // The kinds of `vpcmpud`: equal, less, at most, and their negations.
         let kind = match (comparison, holds) {
-            (Comparison::Equal, true) => 0,
-            (Comparison::AtLeast, false) => 1,
-            (Comparison::AtMost, true) => 2,
-            (Comparison::Equal, false) => 4,
-            (Comparison::AtLeast, true) => 5,
-            (Comparison::AtMost, false) => 6,
+            (LaneComparison::Equal, true) => 0,
+            (LaneComparison::AtLeast, false) => 1,
+            (LaneComparison::AtMost, true) => 2,
+            (LaneComparison::Equal, false) => 4,
+            (LaneComparison::AtLeast, true) => 5,
+            (LaneComparison::AtMost, false) => 6,
         };
         let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
         Mask::plain(Wide::compare(self, code, operands, Some(kind), under))
@@ -259,7 +253,7 @@ impl Vectors for Wide<'_> {
         under: Option<Reg>,
     ) -> Mask {
         let least = self.number(least);
-        Vectors::compare(self, Comparison::AtLeast, (lanes, least), holds, under)
+        Vectors::compare(self, LaneComparison::AtLeast, (lanes, least), holds, under)
     }
 
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {

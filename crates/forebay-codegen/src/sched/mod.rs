@@ -3,7 +3,7 @@
 //! Steps, each a module: ops that overwrite an operand get copies where that
 //! operand is still needed ([`ties`]); dependences ([`ddg`]) and units
 //! ([`resources`]) give the least II; iterative modulo scheduling ([`modulo`])
-//! finds a schedule at that II or little above, in which lifetimes are then
+//! finds a schedule at that II or, for want of registers, above, in which lifetimes are then
 //! shortened ([`shorten`]); registers are allocated ([`crate::regalloc`]);
 //! prologue, kernel and epilogue are laid out ([`expand`]). Iterations that do
 //! not fill the pipeline, or whose lookahead exceeds the batch, run one by one,

@@ -137,8 +137,8 @@ impl<'a> Search<'a> {
         }
         let latencies = Latencies { load: 0, work: 0 };
         let ddg = Ddg::of_loop(self.body, &self.values, latencies);
-        // Each II tried takes time, and an out-of-order processor loses next to nothing if that of a
-        // long loop is a fifth longer.
+        // Each II tried takes time. An out-of-order processor loses next to nothing if the II of a loop
+        // of more than a few ops is a fifth longer.
         let step = |ii| if self.body.ops.len() > MAX_LATENT_OPS { 1 + ii / 5 } else { 1 };
         // At `one_by_one` cycles iterations no longer overlap.
         let mut ii = mii;

@@ -72,6 +72,13 @@ fn printed(name: &str, expression: &str) -> Vec<(String, String)> {
             files.push((format!("{backend}-{isa}.asm"), disassemble(&code)));
         }
     }
+    if name == "port" {
+        // Behind two forms with a packet in each lane.
+        let options = Options::new(Backend::Pe, Isa::Avx2);
+        let signatures = Options { explain: true, pe_form: 2, ..options };
+        let code = compile::compile(&function, &signatures).unwrap();
+        files.push(("pe-avx2-signatures.schedule".to_owned(), code.schedule));
+    }
     files
 }
 

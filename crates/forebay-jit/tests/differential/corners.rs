@@ -131,3 +131,22 @@ fn bytes_beyond_the_greatest_signed_number() {
         agree("a byte far away", Program::verify(&program, Profile::Libpcap).unwrap(), &packets);
     }
 }
+
+/// Words near the greatest signed number, in the packet and in the filter.
+#[test]
+fn words_around_the_greatest_signed_number() {
+    let words = [0, 1, 0x7fff_fffe, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, u32::MAX];
+    let packets: Vec<_> = words.map(|word| word.to_be_bytes().repeat(15)).to_vec();
+    // No word is greater than the greatest, and libpcap accepts all with any of all bits.
+    let alike = [">", "<=", "&"].map(|test| (test, u32::MAX));
+    for number in &words[1..] {
+        for test in [">=", ">", "<", "<=", "=", "&"] {
+            if alike.contains(&(test, *number)) {
+                continue;
+            }
+            let zero = if test == "&" { " != 0" } else { "" };
+            let expression = format!("ether[12:4] {test} {number}{zero}");
+            agree(&expression, compile(&expression, LinkType::ETHERNET).unwrap(), &packets);
+        }
+    }
+}

@@ -76,7 +76,7 @@ fn verdicts_on_captures_of_all_link_types() {
     for (number, (path, mut batch)) in batches.enumerate() {
         (0..batch.len()).step_by(11).for_each(|i| batch.drop_packet(i));
         let expression = &expressions[number % expressions.len()];
-        let interp = Way { backend: Backend::Interp, isa: Isa::Scalar, rings: false };
+        let interp = Way { backend: Backend::Interp, isa: Isa::Scalar, rings: false, form: 0 };
         let truth = run(expression, interp, &mut batch);
         // Not every expression means something for every link type.
         compared += u32::from(truth.is_ok());

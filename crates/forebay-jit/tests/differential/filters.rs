@@ -17,11 +17,14 @@ pub struct Way {
     pub isa: Isa,
     /// As for the packets of rings: all code for batches prefetches.
     pub rings: bool,
+    /// The form of `pe`'s loops.
+    pub form: usize,
 }
 
 impl Way {
     pub fn options(self) -> Options {
-        let options = Options::new(self.backend, Some(self.isa)).unwrap();
+        let mut options = Options::new(self.backend, Some(self.isa)).unwrap();
+        options.codegen.pe_form = self.form;
         if self.rings { options.for_rings() } else { options }
     }
 }
@@ -29,21 +32,26 @@ impl Way {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rings = if self.rings { " and rings" } else { "" };
-        write!(f, "{} for {}{rings}", self.backend, self.isa)
+        write!(f, "{} for {}{rings}", self.backend, self.isa)?;
+        if self.form > 0 { write!(f, ", form {}", self.form) } else { Ok(()) }
     }
 }
 
-/// Every back end at every level that this machine has, and `auto` for rings.
+/// Every back end at every level that this machine has, `auto` for rings, and the forms of `pe`
+/// that are not taken by themselves.
 pub fn ways() -> Vec<Way> {
     let highest = cpu::detect();
     if highest < Isa::Avx512Vbmi {
         eprintln!("skipped: levels above {highest}, which this machine lacks");
     }
     let levels = || Isa::ALL.into_iter().filter(move |&isa| isa <= highest);
-    let backends = Backend::ALL.into_iter().map(|backend| (backend, false));
+    let backends = Backend::ALL.into_iter().map(|backend| (backend, false, 0));
     backends
-        .chain([(Backend::Auto, true)])
-        .flat_map(|(backend, rings)| levels().map(move |isa| Way { backend, isa, rings }))
+        .chain([(Backend::Auto, true, 0), (Backend::Pe, false, 1), (Backend::Pe, false, 2)])
+        .flat_map(|(backend, rings, form)| {
+            levels().map(move |isa| Way { backend, isa, rings, form })
+        })
+        .filter(|way| way.form == 0 || way.isa > Isa::Scalar)
         .collect()
 }
 
