@@ -39,10 +39,8 @@ pub fn pe_cycles(loops: &[ScheduledLoop]) -> f64 {
 /// them whether registers suffice for such a schedule or not.
 #[must_use]
 pub fn intervals(loops: &[ScheduledLoop]) -> f64 {
-    let cycles = loops
-        .iter()
-        .map(|scheduled| f64::from(scheduled.bounds.mii()) / f64::from(scheduled.body.step));
-    cycles.sum()
+    let ii = |scheduled: &ScheduledLoop| f64::from(scheduled.bounds.mii());
+    loops.iter().map(|scheduled| ii(scheduled) / f64::from(scheduled.body.step)).sum()
 }
 
 /// Predicted cycles a packet of `list` code.

@@ -11,12 +11,12 @@
 //!   of `N`.
 //!
 //! Where such instructions have long latencies, a conjunction of many tests is made in parts
-//! ([`Masks::CHAIN`]), which are then combined with the other successor's mask.
+//! ([`Logic::CHAIN`]), which are then combined with the other successor's mask.
 //!
 //! So a mask is kept either plain or complemented, whichever suits the nodes
 //! that use it. If both successors are nodes, two tests and an `or` make the
 //! mask, or, where a test under a mask is an instruction more
-//! ([`Masks::PREDICATED`]), one test, `and`, `and_not` and `or`.
+//! ([`Logic::PREDICATED`]), one test, `and`, `and_not` and `or`.
 
 use super::atom::Atom;
 use super::decision::{Decision, Node, Target};
@@ -81,8 +81,8 @@ pub enum Accepted {
     Packets(Mask),
 }
 
-/// Mask operations of an instruction set.
-pub trait Masks {
+/// Operations on masks with an instruction set.
+pub trait Logic {
     /// Comparisons that a conjunction of tests makes one under the other. If it has more, it is made in parts
     /// that wait neither for one another nor for the mask that it is under. A test, also one of a set, is
     /// in one part.
@@ -91,13 +91,6 @@ pub trait Masks {
     /// Whether a test under a mask takes no more instructions than one without.
     const PREDICATED: bool;
 
-    /// The number of comparisons that a test makes one under the other.
-    fn comparisons(&self, _test: Test) -> usize {
-        1
-    }
-
-    /// The packets of `under` for which `test` has the outcome `holds`.
-    fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask;
     /// `a & b`.
     fn and(&mut self, a: Reg, b: Reg) -> Reg;
     /// `b & !a`.
@@ -106,8 +99,35 @@ pub trait Masks {
     fn or(&mut self, a: Reg, b: Reg) -> Reg;
     /// The complement.
     fn not(&mut self, a: Reg) -> Reg;
-    /// Notes the purpose of the next operations.
-    fn note(&mut self, text: &str);
+
+    /// `mask`, or its complement if not `holds`, among the packets of `under`.
+    fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
+        match under {
+            None => Mask { reg: mask, inverted: !holds },
+            Some(under) if holds => Mask::plain(self.and(mask, under)),
+            Some(under) => Mask::plain(self.and_not(mask, under)),
+        }
+    }
+
+    /// Notes the purpose of the next operations, and returns the note's number.
+    fn note(&mut self, text: &str) -> u32;
+}
+
+/// The masks of tests.
+pub trait Masks {
+    /// The operations on them.
+    type Logic: Logic;
+
+    /// The operations on them.
+    fn logic(&mut self) -> &mut Self::Logic;
+
+    /// The number of comparisons that a test makes one under the other.
+    fn comparisons(&self, _test: Test) -> usize {
+        1
+    }
+
+    /// The packets of `under` for which `test` has the outcome `holds`.
+    fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask;
 }
 
 /// A test and its required outcome.
@@ -203,11 +223,35 @@ pub fn evaluate_groups(
     for ((index, node), group) in decision.nodes.iter().enumerate().zip(groups) {
         let then = outcome(node.then, &outcomes);
         let otherwise = outcome(node.otherwise, &outcomes);
-        masks.note(&node.text);
+        masks.logic().note(&node.text);
         let result = choose(group, then, otherwise, inverted[index], masks);
         outcomes.push(result);
     }
     outcome(decision.entry, &outcomes)
+}
+
+/// The packets that are left to `list`, if any may be; `tests` returns the tests of an atom.
+pub fn left(
+    decision: &Decision,
+    tests: impl Fn(Atom) -> Vec<Test>,
+    masks: &mut impl Masks,
+) -> Option<Reg> {
+    let mut all: Option<Reg> = None;
+    for leave in &decision.leaves {
+        masks.logic().note("left to list");
+        let mut under = None;
+        for test in leave.guard.into_iter().flat_map(&tests) {
+            let guarded = masks.test(test, true, under);
+            under = Some(plain(guarded, masks));
+        }
+        let (atom, holds) = leave.literal;
+        for test in tests(atom) {
+            let wrong = masks.test(test, holds, under);
+            let wrong = plain(wrong, masks);
+            all = Some(all.map_or(wrong, |others| masks.logic().or(others, wrong)));
+        }
+    }
+    all
 }
 
 /// By node: whether most of the nodes that lead to it need its complement.
@@ -279,7 +323,7 @@ fn so(tests: &[Literal], all: bool, under: Option<Reg>, masks: &mut impl Masks) 
 
 /// The packets of `under` for which all tests, of which there are some, have their required outcomes.
 fn conjunction<M: Masks>(tests: &[Literal], under: Option<Reg>, masks: &mut M) -> Mask {
-    if tests.iter().map(|(test, _)| masks.comparisons(*test)).sum::<usize>() <= M::CHAIN {
+    if tests.iter().map(|(test, _)| masks.comparisons(*test)).sum::<usize>() <= M::Logic::CHAIN {
         return chain(tests, under, masks);
     }
     let mut held = under;
@@ -288,12 +332,12 @@ fn conjunction<M: Masks>(tests: &[Literal], under: Option<Reg>, masks: &mut M) -
         let mut comparisons = 0;
         let fits = |(test, _): &&Literal| {
             comparisons += masks.comparisons(*test);
-            comparisons <= M::CHAIN
+            comparisons <= M::Logic::CHAIN
         };
         let (part, behind) = rest.split_at(rest.iter().take_while(fits).count().max(1));
         let mask = chain(part, None, masks);
         let part = plain(mask, masks);
-        held = Some(held.map_or(part, |held| masks.and(held, part)));
+        held = Some(held.map_or(part, |held| masks.logic().and(held, part)));
         rest = behind;
     }
     held.map_or(NOTHING, Mask::plain)
@@ -307,9 +351,9 @@ fn chain(tests: &[Literal], under: Option<Reg>, masks: &mut impl Masks) -> Mask 
             Some(Mask { reg, inverted: true }) => {
                 let next = masks.test(*test, *holds, None);
                 if next.inverted {
-                    flip(Mask::plain(masks.or(reg, next.reg)), true)
+                    flip(Mask::plain(masks.logic().or(reg, next.reg)), true)
                 } else {
-                    Mask::plain(masks.and_not(reg, next.reg))
+                    Mask::plain(masks.logic().and_not(reg, next.reg))
                 }
             }
             _ => masks.test(*test, *holds, among.map(|mask| mask.reg)),
@@ -322,8 +366,8 @@ fn chain(tests: &[Literal], under: Option<Reg>, masks: &mut impl Masks) -> Mask 
 const NOTHING: Mask = Mask { reg: Reg(0), inverted: false };
 
 /// The register of `mask`, complemented if it has the complement.
-pub(super) fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
-    if mask.inverted { masks.not(mask.reg) } else { mask.reg }
+fn plain(mask: Mask, masks: &mut impl Masks) -> Reg {
+    if mask.inverted { masks.logic().not(mask.reg) } else { mask.reg }
 }
 
 /// The packets of `mask` for which all tests have their required outcomes.
@@ -333,9 +377,9 @@ fn so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     }
     let held = so(tests, true, None, masks);
     if held.inverted {
-        return flip(Mask::plain(masks.or(held.reg, mask.reg)), true);
+        return flip(Mask::plain(masks.logic().or(held.reg, mask.reg)), true);
     }
-    Mask::plain(masks.and_not(mask.reg, held.reg))
+    Mask::plain(masks.logic().and_not(mask.reg, held.reg))
 }
 
 /// The packets of `mask` for which some test has not its required outcome.
@@ -345,29 +389,32 @@ fn not_so_among(tests: &[Literal], mask: Mask, masks: &mut impl Masks) -> Mask {
     }
     let held = so(tests, true, None, masks);
     match (held.inverted, mask.inverted) {
-        (false, false) => Mask::plain(masks.and_not(held.reg, mask.reg)),
-        (false, true) => flip(Mask::plain(masks.or(held.reg, mask.reg)), true),
-        (true, false) => Mask::plain(masks.and(held.reg, mask.reg)),
-        (true, true) => Mask::plain(masks.and_not(mask.reg, held.reg)),
+        (false, false) => Mask::plain(masks.logic().and_not(held.reg, mask.reg)),
+        (false, true) => flip(Mask::plain(masks.logic().or(held.reg, mask.reg)), true),
+        (true, false) => Mask::plain(masks.logic().and(held.reg, mask.reg)),
+        (true, true) => Mask::plain(masks.logic().and_not(mask.reg, held.reg)),
     }
 }
 
 /// `then` for the packets for which all tests have their required outcomes,
 /// `otherwise` for the others.
 fn either<M: Masks>(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut M) -> Mask {
-    let otherwise =
-        if otherwise.inverted == then.inverted { otherwise.reg } else { masks.not(otherwise.reg) };
-    let (a, b) = if let ([(test, holds)], true) = (tests, M::PREDICATED) {
+    let otherwise = if otherwise.inverted == then.inverted {
+        otherwise.reg
+    } else {
+        masks.logic().not(otherwise.reg)
+    };
+    let (a, b) = if let ([(test, holds)], true) = (tests, M::Logic::PREDICATED) {
         let a = masks.test(*test, *holds, Some(then.reg));
         let b = masks.test(*test, !holds, Some(otherwise));
         (plain(a, masks), plain(b, masks))
     } else {
         let held = so(tests, true, None, masks);
         if held.inverted {
-            (masks.and_not(held.reg, then.reg), masks.and(held.reg, otherwise))
+            (masks.logic().and_not(held.reg, then.reg), masks.logic().and(held.reg, otherwise))
         } else {
-            (masks.and(held.reg, then.reg), masks.and_not(held.reg, otherwise))
+            (masks.logic().and(held.reg, then.reg), masks.logic().and_not(held.reg, otherwise))
         }
     };
-    Mask { reg: masks.or(a, b), inverted: then.inverted }
+    Mask { reg: masks.logic().or(a, b), inverted: then.inverted }
 }

@@ -5,6 +5,7 @@ use super::layout::{Layout, Plane};
 use crate::emit::pool::Pool;
 use crate::mir::{Address, Base, Index, InvariantSource, LoopBody, Operand, PoolId, Reg, RegClass};
 use iced_x86::Code;
+use rustc_hash::FxHashMap;
 
 /// The constants of a loop. Those used most are kept in registers, the others read from memory each
 /// time.
@@ -45,12 +46,14 @@ impl Constants {
 
     /// Keeps the constants used most in registers.
     pub(super) fn settle(mut self, body: &mut LoopBody) {
-        let operands = body.ops.iter().flat_map(|op| &op.operands);
-        let uses = |id: &PoolId| {
-            operands.clone().filter(|&&operand| operand == Operand::Memory(in_pool(*id))).count()
-        };
+        let mut uses: FxHashMap<PoolId, usize> = FxHashMap::default();
+        for operand in body.ops.iter().flat_map(|op| &op.operands) {
+            if let Operand::Memory(Address { base: Base::Pool(id), .. }) = operand {
+                *uses.entry(*id).or_default() += 1;
+            }
+        }
         let mut by_use = std::mem::take(&mut self.operands);
-        by_use.sort_by_cached_key(|id| std::cmp::Reverse(uses(id)));
+        by_use.sort_by_key(|id| std::cmp::Reverse(uses.get(id)));
         for id in by_use {
             if self.held.len() < self.most {
                 self.register(body, id);

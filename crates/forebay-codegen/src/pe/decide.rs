@@ -8,7 +8,7 @@
 
 use iced_x86::Code;
 
-use super::algebra::{Mask, Masks, Test, evaluate, literals, tests};
+use super::algebra::{Mask, Masks, Test, evaluate, left, literals, tests};
 use super::decision::Decision;
 use super::layout::Layout;
 use super::packets::entry;
@@ -49,8 +49,10 @@ pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> Loo
         wire: None,
     };
     let outcome = evaluate(decision, |node| literals(&node.literals, layout), &mut builder);
-    builder.wide.verdicts(outcome, decision.accept, LANES);
-    builder.leaves(decision);
+    builder.wide.verdicts(outcome, decision.accept);
+    if let Some(left) = left(decision, |atom| tests(&[atom], layout), &mut builder) {
+        builder.wide.leave(left);
+    }
     builder.wide.finish()
 }
 
@@ -116,36 +118,16 @@ impl Builder<'_> {
     fn compare(&mut self, lengths: Reg, kind: i32, bytes: u32, under: Option<Reg>) -> Reg {
         let constant = self.wide.repeated(&(bytes as u16).to_le_bytes());
         let code = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
-        self.wide.compare(code, (lengths, constant), Some(kind), under)
-    }
-
-    /// Records the packets that are left to `list`.
-    fn leaves(&mut self, decision: &Decision) {
-        let mut all: Option<Reg> = None;
-        for leave in &decision.leaves {
-            self.wide.note("left to list");
-            let mut under = None;
-            for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
-                under = Some(self.test(test, true, under).reg);
-            }
-            let (atom, holds) = leave.literal;
-            for test in tests(&[atom], self.layout) {
-                let wrong = self.test(test, holds, under).reg;
-                all = Some(match all {
-                    Some(others) => self.or(others, wrong),
-                    None => wrong,
-                });
-            }
-        }
-        if let Some(reg) = all {
-            self.wide.leave(reg, LANES);
-        }
+        self.wide.test(code, (lengths, constant), Some(kind), under)
     }
 }
 
-impl Masks for Builder<'_> {
-    const CHAIN: usize = super::wide::CHAIN;
-    const PREDICATED: bool = true;
+impl<'a> Masks for Builder<'a> {
+    type Logic = Wide<'a>;
+
+    fn logic(&mut self) -> &mut Wide<'a> {
+        &mut self.wide
+    }
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let reg = match test {
@@ -157,7 +139,7 @@ impl Masks for Builder<'_> {
                 };
                 let signatures = self.plane(plane);
                 let care = self.wide.repeated(&(care as u16).to_le_bytes());
-                self.wide.compare(code, (signatures, care), None, under)
+                self.wide.test(code, (signatures, care), None, under)
             }
             Test::NoneOf { plane, care } => {
                 let signatures = self.plane(plane);
@@ -171,7 +153,7 @@ impl Masks for Builder<'_> {
                 );
                 let kind = if holds { EQUAL } else { NOT_EQUAL };
                 let code = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
-                self.wide.compare(code, (cared, care), Some(kind), under)
+                self.wide.test(code, (cared, care), Some(kind), under)
             }
             Test::Found { plane } => {
                 let code = if holds {
@@ -180,7 +162,7 @@ impl Masks for Builder<'_> {
                     Code::EVEX_Vptestnmw_kr_k1_zmm_zmmm512
                 };
                 let found = self.plane(plane);
-                self.wide.compare(code, (found, Operand::Reg(found)), None, under)
+                self.wide.test(code, (found, Operand::Reg(found)), None, under)
             }
             // Layouts hold no such atom. A register that is never set makes the
             // encoder fail, so no code results.
@@ -199,25 +181,5 @@ impl Masks for Builder<'_> {
             }
         };
         Mask::plain(reg)
-    }
-
-    fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
-    }
-
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
-    }
-
-    fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.wide.logic(Code::VEX_Kord_kr_kr_kr, a, b)
-    }
-
-    fn not(&mut self, a: Reg) -> Reg {
-        self.wide.not(a)
-    }
-
-    fn note(&mut self, text: &str) {
-        self.wide.note(text);
     }
 }

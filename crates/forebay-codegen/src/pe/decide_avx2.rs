@@ -7,7 +7,7 @@
 
 use iced_x86::Code;
 
-use super::algebra::{Accepted, Mask, Masks, Test, evaluate, literals, plain, tests};
+use super::algebra::{Accepted, Logic, Mask, Masks, Test, evaluate, left, literals, tests};
 use super::decision::Decision;
 use super::layout::Layout;
 use super::narrow::Narrow;
@@ -40,7 +40,9 @@ pub(super) fn body(decision: &Decision, layout: &Layout, pool: &mut Pool) -> Loo
     };
     let outcome = evaluate(decision, |node| literals(&node.literals, layout), &mut builder);
     builder.verdicts(outcome, decision.accept);
-    builder.leaves(decision);
+    if let Some(left) = left(decision, |atom| tests(&[atom], layout), &mut builder) {
+        builder.leave(left);
+    }
     builder.narrow.finish()
 }
 
@@ -116,22 +118,30 @@ impl Builder<'_> {
     }
 
     fn verdicts(&mut self, outcome: Accepted, accept: u32) {
-        let (Accepted::Packets(mask), true) = (outcome, self.short()) else {
-            self.narrow.verdicts(outcome, accept);
-            if self.short() {
-                let accept = if outcome == Accepted::Always(true) { accept } else { 0 };
-                self.narrow.eight_verdicts(None, accept, 8);
-            }
-            return;
-        };
+        if !self.short() {
+            return self.narrow.verdicts(outcome, accept);
+        }
         self.narrow.note("verdicts");
-        let upper = self.upper_half(mask.reg);
-        for (half, packet) in [(mask.reg, 0), (upper, 8)] {
-            // From 16 to 32 bits.
-            let code = Code::VEX_Vpmovsxwd_ymm_xmmm128;
-            let cost = (Units::PORT_5, latency::CROSSING);
-            let reg = self.narrow.op(code, RegClass::Vector, vec![Operand::Reg(half)], cost);
-            self.narrow.eight_verdicts(Some(Mask { reg, ..mask }), accept, packet);
+        let halves = match outcome {
+            Accepted::Always(_) => [outcome; 2],
+            Accepted::Packets(mask) => {
+                let upper = self.upper_half(mask.reg);
+                [mask.reg, upper].map(|reg| Accepted::Packets(Mask { reg, ..mask }))
+            }
+        };
+        for (half, packet) in halves.into_iter().zip([0, 8]) {
+            let eight = match half {
+                Accepted::Always(_) => half,
+                Accepted::Packets(mask) => {
+                    // From 16 to 32 bits.
+                    let code = Code::VEX_Vpmovsxwd_ymm_xmmm128;
+                    let cost = (Units::PORT_5, latency::CROSSING);
+                    let words = vec![Operand::Reg(mask.reg)];
+                    let reg = self.narrow.op(code, RegClass::Vector, words, cost);
+                    Accepted::Packets(Mask { reg, ..mask })
+                }
+            };
+            self.narrow.eight_verdicts(eight, accept, packet);
         }
     }
 
@@ -144,26 +154,7 @@ impl Builder<'_> {
         )
     }
 
-    fn leaves(&mut self, decision: &Decision) {
-        let mut all: Option<Reg> = None;
-        for leave in &decision.leaves {
-            self.narrow.note("left to list");
-            let mut under = None;
-            for test in leave.guard.iter().flat_map(|guard| tests(&[*guard], self.layout)) {
-                let guarded = self.test(test, true, under);
-                under = Some(plain(guarded, self));
-            }
-            let (atom, holds) = leave.literal;
-            for test in tests(&[atom], self.layout) {
-                let wrong = self.test(test, holds, under);
-                let wrong = plain(wrong, self);
-                all = Some(match all {
-                    Some(others) => self.or(others, wrong),
-                    None => wrong,
-                });
-            }
-        }
-        let Some(reg) = all else { return };
+    fn leave(&mut self, reg: Reg) {
         if !self.short() {
             return self.narrow.leave(reg);
         }
@@ -224,31 +215,15 @@ impl Builder<'_> {
     }
 }
 
-impl Masks for Builder<'_> {
-    const PREDICATED: bool = false;
+impl<'a> Masks for Builder<'a> {
+    type Logic = Narrow<'a>;
+
+    fn logic(&mut self) -> &mut Narrow<'a> {
+        &mut self.narrow
+    }
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let mask = self.lanes_of(test);
         self.narrow.among(mask.reg, mask.inverted != holds, under)
-    }
-
-    fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.narrow.and(a, b)
-    }
-
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.narrow.and_not(a, b)
-    }
-
-    fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.narrow.or(a, b)
-    }
-
-    fn not(&mut self, a: Reg) -> Reg {
-        self.narrow.not(a)
-    }
-
-    fn note(&mut self, text: &str) {
-        self.narrow.note(text);
     }
 }

@@ -14,7 +14,7 @@ use iced_x86::Code;
 use super::constants::{Constants, filled, lanes, shuffle, whole_bytes};
 use super::layout::{Comparison, Layout, Lookup, Plane, pieces};
 use super::loops::Unsuited;
-use super::packets::{header, offset, prefetches, two_offsets};
+use super::packets::{header, offsets, prefetches};
 use super::wide::loads;
 use crate::code::Options;
 use crate::convention::Table;
@@ -44,14 +44,7 @@ impl<'a> Builder<'a> {
             offsets: Vec::new(),
         };
         let note = this.body.note("where the packet starts");
-        match layout.packets as i32 {
-            1 => this.offsets.push(offset(&mut this.body, 0, note)),
-            packets => {
-                for packet in (0..packets).step_by(2) {
-                    this.offsets.extend(two_offsets(&mut this.body, packet, note));
-                }
-            }
-        }
+        this.offsets = offsets(&mut this.body, 0, layout.packets as i32, note);
         prefetches(&mut this.body, layout.first_byte(), options.prefetch);
         this
     }

@@ -9,7 +9,7 @@
 
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 
-use super::algebra::{Literal, Mask, Masks, Test, evaluate, plain};
+use super::algebra::{Literal, Mask, Masks, Test, evaluate, left};
 use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, Loaded, span};
 use super::decision::{Decision, Node};
@@ -82,7 +82,9 @@ fn body_of<V: Vectors>(
     };
     let outcome = evaluate(decision, |node| group(node, columns), &mut builder);
     builder.vectors.verdicts(outcome, decision.accept);
-    builder.leaves(decision);
+    if let Some(left) = left(decision, |atom| vec![Test::Lanes(atom)], &mut builder) {
+        builder.vectors.leave(left);
+    }
     if builder.unsuited {
         return Err(Unsuited::Predicate("one that lanes of 32 bits do not compute".to_owned()));
     }
@@ -325,32 +327,14 @@ impl<V: Vectors> Builder<'_, V> {
             Atom::Member(field, set) => self.member(field, set, holds, under),
         }
     }
-
-    fn leaves(&mut self, decision: &Decision) {
-        let mut all: Option<Reg> = None;
-        for leave in &decision.leaves {
-            self.vectors.note("left to list");
-            let under = leave.guard.map(|guard| {
-                let mask = self.atom(guard, true, None);
-                plain(mask, self)
-            });
-            let (atom, holds) = leave.literal;
-            let wrong = self.atom(atom, holds, under);
-            let wrong = plain(wrong, self);
-            all = Some(match all {
-                Some(others) => self.vectors.or(others, wrong),
-                None => wrong,
-            });
-        }
-        if let Some(reg) = all {
-            self.vectors.leave(reg);
-        }
-    }
 }
 
 impl<V: Vectors> Masks for Builder<'_, V> {
-    const CHAIN: usize = V::CHAIN;
-    const PREDICATED: bool = V::PREDICATED;
+    type Logic = V;
+
+    fn logic(&mut self) -> &mut V {
+        &mut self.vectors
+    }
 
     fn comparisons(&self, test: Test) -> usize {
         match test {
@@ -366,25 +350,5 @@ impl<V: Vectors> Masks for Builder<'_, V> {
             Test::Lanes(atom) => self.atom(atom, holds, under),
             _ => Mask::plain(self.unsuited()),
         }
-    }
-
-    fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vectors.and(a, b)
-    }
-
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vectors.and_not(a, b)
-    }
-
-    fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vectors.or(a, b)
-    }
-
-    fn not(&mut self, a: Reg) -> Reg {
-        self.vectors.not(a)
-    }
-
-    fn note(&mut self, text: &str) {
-        self.vectors.note(text);
     }
 }

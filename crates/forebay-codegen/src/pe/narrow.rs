@@ -1,12 +1,11 @@
 //! Shared parts of loops with AVX2, where a mask is a vector with all ones or zeros in each lane.
 
-use forebay_filter::ir::Arithmetic;
 use iced_x86::Code;
 
-use super::algebra::{Accepted, Mask};
+use super::algebra::{Accepted, Logic, Mask};
 use super::constants::{Constants, repeated};
 use super::packets::entry;
-use super::vectors::{LaneComparison, Vectors};
+use super::vectors::{Kind, LaneComparison, Operation, Vectors};
 use super::wide::loads;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
@@ -48,12 +47,6 @@ impl<'a> Narrow<'a> {
         self.body.store(code, address, reg, Units::STORE, self.note);
     }
 
-    /// A vector that repeats `element`, as an operand.
-    pub(super) fn repeated(&mut self, element: &[u8]) -> Operand {
-        let id = repeated(self.pool, element, 32);
-        self.constants.operand(id)
-    }
-
     /// Bits of a vector or its bytes, as `code` collects them.
     pub(super) fn sign_bits(&mut self, code: Code, reg: Reg) -> Reg {
         let cost = (Units::PORT_0, latency::CROSSING);
@@ -61,11 +54,12 @@ impl<'a> Narrow<'a> {
     }
 
     /// Stores the verdicts of the eight packets from the `packet`th of the iteration on.
-    pub(super) fn eight_verdicts(&mut self, packets: Option<Mask>, accept: u32, packet: i32) {
+    pub(super) fn eight_verdicts(&mut self, outcome: Accepted, accept: u32, packet: i32) {
+        let accept = if outcome == Accepted::Always(false) { 0 } else { accept };
         let kept = self.number_in_register(accept);
-        let verdicts = match packets {
-            None => kept,
-            Some(mask) => {
+        let verdicts = match outcome {
+            Accepted::Always(_) => kept,
+            Accepted::Packets(mask) => {
                 let code = if mask.inverted {
                     Code::VEX_Vpandn_ymm_ymm_ymmm256
                 } else {
@@ -89,11 +83,35 @@ impl<'a> Narrow<'a> {
     }
 }
 
+impl Logic for Narrow<'_> {
+    const PREDICATED: bool = false;
+
+    fn and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpandn_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn or(&mut self, a: Reg, b: Reg) -> Reg {
+        self.vector(Code::VEX_Vpor_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
+    }
+
+    fn not(&mut self, a: Reg) -> Reg {
+        let ones = self.number(u32::MAX);
+        self.vector(Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC, a, ones)
+    }
+
+    fn note(&mut self, text: &str) -> u32 {
+        self.note = self.body.note(text);
+        self.note
+    }
+}
+
 /// Lanes of 32 bits.
 impl Vectors for Narrow<'_> {
     const LANES: u32 = 8;
-    const CHAIN: usize = usize::MAX;
-    const PREDICATED: bool = false;
 
     fn body(&mut self) -> &mut LoopBody {
         &mut self.body
@@ -102,11 +120,6 @@ impl Vectors for Narrow<'_> {
     fn finish(mut self) -> LoopBody {
         self.constants.settle(&mut self.body);
         self.body
-    }
-
-    fn note(&mut self, text: &str) -> u32 {
-        self.note = self.body.note(text);
-        self.note
     }
 
     fn load(&mut self, address: Address) -> Reg {
@@ -137,34 +150,23 @@ impl Vectors for Narrow<'_> {
         self.op(Code::VEX_Vshufps_ymm_ymm_ymmm256_imm8, RegClass::Vector, operands, cost)
     }
 
-    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
-        let from = self.repeated(&from);
-        self.vector(Code::VEX_Vpshufb_ymm_ymm_ymmm256, Units::SHUFFLE, vector, from)
-    }
-
-    fn number(&mut self, number: u32) -> Operand {
-        self.repeated(&number.to_le_bytes())
-    }
-
-    fn number_in_register(&mut self, number: u32) -> Reg {
-        let id = repeated(self.pool, &number.to_le_bytes(), 32);
-        self.constants.register(&mut self.body, id)
-    }
-
-    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
-        let (code, units) = match op {
-            Arithmetic::Add => (Code::VEX_Vpaddd_ymm_ymm_ymmm256, Units::LOGIC),
-            Arithmetic::Sub => (Code::VEX_Vpsubd_ymm_ymm_ymmm256, Units::LOGIC),
-            Arithmetic::Mul => (Code::VEX_Vpmulld_ymm_ymm_ymmm256, Units::COMPARE),
-            Arithmetic::Or => (Code::VEX_Vpor_ymm_ymm_ymmm256, Units::LOGIC),
-            Arithmetic::Xor => (Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC),
-            // Shift distances from 32 up give 0 here too.
-            Arithmetic::Lsh => (Code::VEX_Vpsllvd_ymm_ymm_ymmm256, Units::COMPARE),
-            Arithmetic::Rsh => (Code::VEX_Vpsrlvd_ymm_ymm_ymmm256, Units::COMPARE),
-            Arithmetic::And => (Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC),
-            Arithmetic::Div | Arithmetic::Mod => return None,
+    fn operation(&mut self, operation: Operation, a: Reg, b: Operand) -> Reg {
+        let units = match operation.kind {
+            Kind::Logic => Units::LOGIC,
+            Kind::Multiply => Units::COMPARE,
+            Kind::Shuffle => Units::SHUFFLE,
         };
-        Some(self.vector(code, units, left, right))
+        self.vector(operation.narrow, units, a, b)
+    }
+
+    fn repeated(&mut self, element: &[u8]) -> Operand {
+        let id = repeated(self.pool, element, 32);
+        self.constants.operand(id)
+    }
+
+    fn repeated_in_register(&mut self, element: &[u8]) -> Reg {
+        let id = repeated(self.pool, element, 32);
+        self.constants.register(&mut self.body, id)
     }
 
     fn compare(
@@ -210,31 +212,9 @@ impl Vectors for Narrow<'_> {
         self.compare(LaneComparison::Equal, (masked, zero), !any, under)
     }
 
-    fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
-    }
-
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vector(Code::VEX_Vpandn_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
-    }
-
-    fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.vector(Code::VEX_Vpor_ymm_ymm_ymmm256, Units::LOGIC, a, Operand::Reg(b))
-    }
-
-    fn not(&mut self, a: Reg) -> Reg {
-        let ones = self.number(u32::MAX);
-        self.vector(Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC, a, ones)
-    }
-
     fn verdicts(&mut self, outcome: Accepted, accept: u32) {
         self.note("verdicts");
-        match outcome {
-            Accepted::Always(accepted) => {
-                self.eight_verdicts(None, if accepted { accept } else { 0 }, 0);
-            }
-            Accepted::Packets(mask) => self.eight_verdicts(Some(mask), accept, 0),
-        }
+        self.eight_verdicts(outcome, accept, 0);
     }
 
     fn leave(&mut self, packets: Reg) {

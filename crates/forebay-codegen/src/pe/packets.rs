@@ -29,10 +29,15 @@ pub(super) fn header(offset: Reg, at: u32) -> Address {
     }
 }
 
-/// Loads the offset of a packet.
-pub(super) fn offset(body: &mut LoopBody, packet: i32, note: u32) -> Reg {
-    let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
-    body.op(Code::Mov_r32_rm32, RegClass::General, vec![memory], (Units::LOAD, 0), note)
+/// Loads the offsets of `count` packets from `packet` on: one, or pairs.
+pub(super) fn offsets(body: &mut LoopBody, packet: i32, count: i32, note: u32) -> Vec<Reg> {
+    if count == 1 {
+        let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
+        let cost = (Units::LOAD, 0);
+        return vec![body.op(Code::Mov_r32_rm32, RegClass::General, vec![memory], cost, note)];
+    }
+    let pairs = (0..count).step_by(2).flat_map(|pair| two_offsets(body, packet + pair, note));
+    pairs.collect()
 }
 
 /// Loads the offsets of a packet and the one after it.
@@ -62,11 +67,7 @@ pub(super) fn prefetches(body: &mut LoopBody, first: Option<u32>, distance: u16)
     let start = body.ops.len();
     for packet in (0..step).step_by(2) {
         let packet = packet + i32::from(distance);
-        let offsets = match step {
-            1 => vec![offset(body, packet, note)],
-            _ => two_offsets(body, packet, note).to_vec(),
-        };
-        for offset in offsets {
+        for offset in offsets(body, packet, step.min(2), note) {
             body.push(Op {
                 code: Code::Prefetcht0_m8,
                 dest: None,
@@ -76,10 +77,11 @@ pub(super) fn prefetches(body: &mut LoopBody, first: Option<u32>, distance: u16)
                 latency: 0,
                 units: Units::LOAD,
                 note,
-                ahead: true,
+                ahead: false,
             });
         }
     }
+    // The loads of offsets serve nothing but the prefetches.
     for op in &mut body.ops[start..] {
         op.ahead = true;
     }

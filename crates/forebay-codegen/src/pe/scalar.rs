@@ -10,7 +10,7 @@
 use forebay_filter::ir::Function;
 use iced_x86::Code;
 
-use super::algebra::{Accepted, Literal, Mask, Masks, Test, evaluate_groups};
+use super::algebra::{Accepted, Literal, Logic, Mask, Masks, Test, evaluate_groups};
 use super::atom::{Atom, Field};
 use super::decision::{Decision, Node};
 use super::loops::{Loops, Unsuited};
@@ -340,7 +340,11 @@ impl Builder {
 }
 
 impl Masks for Builder {
-    const PREDICATED: bool = false;
+    type Logic = Self;
+
+    fn logic(&mut self) -> &mut Self {
+        self
+    }
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
         let atoms = match test {
@@ -348,12 +352,12 @@ impl Masks for Builder {
             _ => None,
         };
         let mask = self.all(&atoms.unwrap_or_default());
-        match (under, holds) {
-            (None, _) => Mask { reg: mask, inverted: !holds },
-            (Some(under), true) => Mask::plain(self.and(mask, under)),
-            (Some(under), false) => Mask::plain(self.and_not(mask, under)),
-        }
+        self.among(mask, holds, under)
     }
+}
+
+impl Logic for Builder {
+    const PREDICATED: bool = false;
 
     fn and(&mut self, a: Reg, b: Reg) -> Reg {
         self.alu(Code::And_rm32_r32, a, Operand::Reg(b))
@@ -372,7 +376,8 @@ impl Masks for Builder {
         self.alu(Code::Xor_rm32_imm32, a, Operand::Immediate(1))
     }
 
-    fn note(&mut self, text: &str) {
+    fn note(&mut self, text: &str) -> u32 {
         self.note = self.body.note(text);
+        self.note
     }
 }

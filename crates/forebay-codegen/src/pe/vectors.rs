@@ -1,8 +1,9 @@
 //! The vectors that [`lanes`](super::lanes) computes with, in 32-bit lanes of a packet each.
 
 use forebay_filter::ir::Arithmetic;
+use iced_x86::Code;
 
-use super::algebra::{Accepted, Mask};
+use super::algebra::{Accepted, Logic, Mask};
 use crate::mir::{Address, LoopBody, Operand, Reg};
 
 /// Comparisons of unsigned numbers.
@@ -13,24 +14,75 @@ pub(super) enum LaneComparison {
     AtMost,
 }
 
+/// An operation on two vectors: its instructions, and what they take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operation {
+    /// In vectors of 512 bits.
+    pub(super) wide: Code,
+    /// In vectors of 256 bits.
+    pub(super) narrow: Code,
+    pub(super) kind: Kind,
+}
+
+/// Kinds of operations, by the ports that they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Logic,
+    /// Multiplications, and shifts by the lanes of another vector.
+    Multiply,
+    Shuffle,
+}
+
+impl Operation {
+    const BYTES: Self = Self {
+        wide: Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512,
+        narrow: Code::VEX_Vpshufb_ymm_ymm_ymmm256,
+        kind: Kind::Shuffle,
+    };
+
+    /// Arithmetic on lanes of 32 bits; `None` if there is no instruction for it.
+    fn arithmetic(op: Arithmetic) -> Option<Self> {
+        use Code::*;
+        use Kind::{Logic, Multiply};
+        let (wide, narrow, kind) = match op {
+            Arithmetic::Add => {
+                (EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, VEX_Vpaddd_ymm_ymm_ymmm256, Logic)
+            }
+            Arithmetic::Sub => {
+                (EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsubd_ymm_ymm_ymmm256, Logic)
+            }
+            Arithmetic::Mul => {
+                (EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, VEX_Vpmulld_ymm_ymm_ymmm256, Multiply)
+            }
+            Arithmetic::Or => (EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, VEX_Vpor_ymm_ymm_ymmm256, Logic),
+            Arithmetic::Xor => {
+                (EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, VEX_Vpxor_ymm_ymm_ymmm256, Logic)
+            }
+            // Shift distances from 32 up give 0 here too.
+            Arithmetic::Lsh => {
+                (EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsllvd_ymm_ymm_ymmm256, Multiply)
+            }
+            Arithmetic::Rsh => {
+                (EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, VEX_Vpsrlvd_ymm_ymm_ymmm256, Multiply)
+            }
+            Arithmetic::And => {
+                (EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, VEX_Vpand_ymm_ymm_ymmm256, Logic)
+            }
+            Arithmetic::Div | Arithmetic::Mod => return None,
+        };
+        Some(Self { wide, narrow, kind })
+    }
+}
+
 /// Vectors of an instruction set.
-pub(super) trait Vectors {
+pub(super) trait Vectors: Logic {
     /// Lanes of a vector.
     const LANES: u32;
-
-    /// See [`super::algebra::Masks::CHAIN`].
-    const CHAIN: usize;
-
-    /// Whether a comparison under a mask, or its negation, takes no more instructions than one of all lanes.
-    const PREDICATED: bool;
 
     fn body(&mut self) -> &mut LoopBody;
 
     /// The loop, made.
     fn finish(self) -> LoopBody;
-
-    /// Notes the purpose of the next operations, and returns the note's number.
-    fn note(&mut self, text: &str) -> u32;
 
     /// A whole vector from memory.
     fn load(&mut self, address: Address) -> Reg;
@@ -45,17 +97,35 @@ pub(super) trait Vectors {
     /// Two lanes of `a` and two of `b` in each 128 bits, selected by `lanes`, as `vshufps` does.
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg;
 
-    /// Each 128 bits with the bytes in the order of `from`; 0 where that is 0x80.
-    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg;
+    /// An operation on two vectors.
+    fn operation(&mut self, operation: Operation, a: Reg, b: Operand) -> Reg;
 
-    /// A number in all lanes.
-    fn number(&mut self, number: u32) -> Operand;
+    /// A vector that repeats `element`, as an operand.
+    fn repeated(&mut self, element: &[u8]) -> Operand;
 
     /// The same in a register.
-    fn number_in_register(&mut self, number: u32) -> Reg;
+    fn repeated_in_register(&mut self, element: &[u8]) -> Reg;
+
+    /// Each 128 bits with the bytes in the order of `from`; 0 where that is 0x80.
+    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
+        let from = self.repeated(&from);
+        self.operation(Operation::BYTES, vector, from)
+    }
+
+    /// A number in all lanes.
+    fn number(&mut self, number: u32) -> Operand {
+        self.repeated(&number.to_le_bytes())
+    }
+
+    /// The same in a register.
+    fn number_in_register(&mut self, number: u32) -> Reg {
+        self.repeated_in_register(&number.to_le_bytes())
+    }
 
     /// The result in each lane; `None` if there is no instruction for it.
-    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg>;
+    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
+        Some(self.operation(Operation::arithmetic(op)?, left, right))
+    }
 
     /// The lanes of `under` for which the comparison has the outcome `holds`.
     fn compare(
@@ -72,28 +142,7 @@ pub(super) trait Vectors {
     /// The lanes of `under` that have any bit of `bits`, or none if not `any`.
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask;
 
-    /// `a & b` of masks.
-    fn and(&mut self, a: Reg, b: Reg) -> Reg;
-
-    /// `b & !a` of masks.
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg;
-
-    /// `a | b` of masks.
-    fn or(&mut self, a: Reg, b: Reg) -> Reg;
-
-    /// The complement of a mask.
-    fn not(&mut self, a: Reg) -> Reg;
-
-    /// The lanes of `mask`, or of its complement if not `holds`, that are among those of `under`.
-    fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
-        match under {
-            None => Mask { reg: mask, inverted: !holds },
-            Some(under) if holds => Mask::plain(self.and(mask, under)),
-            Some(under) => Mask::plain(self.and_not(mask, under)),
-        }
-    }
-
-    /// Stores the verdicts of a vector of packets.
+    /// Stores the verdicts of an iteration.
     fn verdicts(&mut self, outcome: Accepted, accept: u32);
 
     /// Stores the mask of packets left to `list`.

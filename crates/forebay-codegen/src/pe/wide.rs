@@ -1,22 +1,15 @@
 //! Shared parts of loops with opmask registers.
 
-use forebay_filter::ir::Arithmetic;
 use iced_x86::Code;
 
-use super::algebra::{Accepted, Mask};
+use super::algebra::{Accepted, Logic, Mask};
 use super::constants::{Constants, repeated};
 use super::packets::entry;
-use super::vectors::{LaneComparison, Vectors};
+use super::vectors::{Kind, LaneComparison, Operation, Vectors};
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::machine::{Units, latency};
 use crate::mir::{Address, Base, Index, LoopBody, Operand, Reg, RegClass};
-
-/// See [`super::algebra::Masks::CHAIN`]. A comparison under a mask has its result some cycles after the mask.
-/// On a Zen 4 core (measured on no other) the 14 reserved networks take 3.92 ns a packet as one chain,
-/// and 2.68, 2.64, 2.65, 2.72 and 2.87 in parts of 2, 3, 4, 5 and 8; with parts of 2 another filter
-/// loses a seventh, with 4 none. Sets in parts gained nothing more, and 8 ports lost a twentieth.
-pub(super) const CHAIN: usize = 4;
 
 /// A loop under construction.
 pub(super) struct Wide<'a> {
@@ -38,10 +31,6 @@ impl<'a> Wide<'a> {
         Self { body: LoopBody::new(name, step), constants, pool, note: 0 }
     }
 
-    pub(super) fn note(&mut self, text: &str) {
-        self.note = self.body.note(text);
-    }
-
     pub(super) fn op(
         &mut self,
         code: Code,
@@ -61,27 +50,8 @@ impl<'a> Wide<'a> {
         self.body.store(code, address, reg, units, self.note);
     }
 
-    /// An operation on two vectors.
-    fn vector(&mut self, code: Code, units: Units, a: Reg, b: Operand) -> Reg {
-        let cost = (loads(units, b), latency::SIMPLE);
-        self.op(code, RegClass::Vector, vec![Operand::Reg(a), b], cost, None)
-    }
-
-    /// A whole vector from memory.
-    pub(super) fn load(&mut self, address: Address) -> Reg {
-        let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
-        let memory = vec![Operand::Memory(address)];
-        self.op(code, RegClass::Vector, memory, (Units::LOAD, 0), None)
-    }
-
-    /// A vector that repeats `element`, as an operand.
-    pub(super) fn repeated(&mut self, element: &[u8]) -> Operand {
-        let id = repeated(self.pool, element, 64);
-        self.constants.operand(id)
-    }
-
     /// A comparison or test into an opmask register.
-    pub(super) fn compare(
+    pub(super) fn test(
         &mut self,
         code: Code,
         (left, right): (Reg, Operand),
@@ -94,18 +64,144 @@ impl<'a> Wide<'a> {
         self.op(code, RegClass::Mask, operands, cost, under)
     }
 
-    pub(super) fn logic(&mut self, code: Code, a: Reg, b: Reg) -> Reg {
+    fn logic(&mut self, code: Code, a: Reg, b: Reg) -> Reg {
         let operands = vec![Operand::Reg(a), Operand::Reg(b)];
         self.op(code, RegClass::Mask, operands, (Units::PORT_0, latency::SIMPLE), None)
     }
+}
 
-    pub(super) fn not(&mut self, a: Reg) -> Reg {
+impl Logic for Wide<'_> {
+    /// A comparison under a mask has its result some cycles after the mask. On a Zen 4 core (measured on no
+    /// other) the 14 reserved networks take 3.92 ns a packet as one chain, and 2.68, 2.64, 2.65, 2.72
+    /// and 2.87 in parts of 2, 3, 4, 5 and 8; with parts of 2 another filter loses a seventh, with 4 none.
+    /// Sets in parts gained nothing more, and 8 ports lost a twentieth.
+    const CHAIN: usize = 4;
+    const PREDICATED: bool = true;
+
+    fn and(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
+    }
+
+    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
+    }
+
+    fn or(&mut self, a: Reg, b: Reg) -> Reg {
+        self.logic(Code::VEX_Kord_kr_kr_kr, a, b)
+    }
+
+    fn not(&mut self, a: Reg) -> Reg {
         let cost = (Units::PORT_0, latency::SIMPLE);
         self.op(Code::VEX_Knotd_kr_kr, RegClass::Mask, vec![Operand::Reg(a)], cost, None)
     }
 
-    /// Stores the verdicts on `lanes` packets, 16 at a time.
-    pub(super) fn verdicts(&mut self, outcome: Accepted, accept: u32, lanes: u32) {
+    fn note(&mut self, text: &str) -> u32 {
+        self.note = self.body.note(text);
+        self.note
+    }
+}
+
+/// Lanes of 32 bits.
+impl Vectors for Wide<'_> {
+    const LANES: u32 = 16;
+
+    fn body(&mut self) -> &mut LoopBody {
+        &mut self.body
+    }
+
+    fn finish(mut self) -> LoopBody {
+        self.constants.settle(&mut self.body);
+        self.body
+    }
+
+    fn load(&mut self, address: Address) -> Reg {
+        let code = Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512;
+        let memory = vec![Operand::Memory(address)];
+        self.op(code, RegClass::Vector, memory, (Units::LOAD, 0), None)
+    }
+
+    fn load_small(&mut self, address: Address) -> Reg {
+        self.load(address)
+    }
+
+    fn insert(&mut self, vector: Option<Reg>, from: Address, position: i32) -> Reg {
+        let memory = Operand::Memory(from);
+        let Some(vector) = vector else {
+            let code = Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128;
+            return self.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), None);
+        };
+        let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
+        let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
+        let code = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
+        self.op(code, RegClass::Vector, operands, cost, None)
+    }
+
+    fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
+        let code = Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8;
+        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];
+        self.op(code, RegClass::Vector, operands, (Units::PORT_5, latency::SIMPLE), None)
+    }
+
+    fn operation(&mut self, operation: Operation, a: Reg, b: Operand) -> Reg {
+        let units = match operation.kind {
+            Kind::Logic => Units::LOGIC_512,
+            Kind::Multiply => Units::PORT_0,
+            Kind::Shuffle => Units::PORT_5,
+        };
+        let cost = (loads(units, b), latency::SIMPLE);
+        self.op(operation.wide, RegClass::Vector, vec![Operand::Reg(a), b], cost, None)
+    }
+
+    fn repeated(&mut self, element: &[u8]) -> Operand {
+        let id = repeated(self.pool, element, 64);
+        self.constants.operand(id)
+    }
+
+    fn repeated_in_register(&mut self, element: &[u8]) -> Reg {
+        let id = repeated(self.pool, element, 64);
+        self.constants.register(&mut self.body, id)
+    }
+
+    fn compare(
+        &mut self,
+        comparison: LaneComparison,
+        operands: (Reg, Operand),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        // The kinds of `vpcmpud`: equal, less, at most, and their negations.
+        let kind = match (comparison, holds) {
+            (LaneComparison::Equal, true) => 0,
+            (LaneComparison::AtLeast, false) => 1,
+            (LaneComparison::AtMost, true) => 2,
+            (LaneComparison::Equal, false) => 4,
+            (LaneComparison::AtLeast, true) => 5,
+            (LaneComparison::AtMost, false) => 6,
+        };
+        let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
+        Mask::plain(self.test(code, operands, Some(kind), under))
+    }
+
+    fn small_at_least(
+        &mut self,
+        (lanes, least): (Reg, u32),
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        let least = self.number(least);
+        self.compare(LaneComparison::AtLeast, (lanes, least), holds, under)
+    }
+
+    fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
+        let code = if any {
+            Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32
+        } else {
+            Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32
+        };
+        Mask::plain(self.test(code, (lanes, bits), None, under))
+    }
+
+    fn verdicts(&mut self, outcome: Accepted, accept: u32) {
         self.note("verdicts");
         let accept = if outcome == Accepted::Always(false) { 0 } else { accept };
         let kept = self.number_in_register(accept);
@@ -114,7 +210,7 @@ impl<'a> Wide<'a> {
             Accepted::Packets(mask) if mask.inverted => Some(self.not(mask.reg)),
             Accepted::Packets(mask) => Some(mask.reg),
         };
-        for part in 0..lanes as i32 / 16 {
+        for part in 0..self.body.step as i32 / 16 {
             if part > 0 {
                 mask = mask.map(|mask| {
                     let operands = vec![Operand::Reg(mask), Operand::Immediate(16)];
@@ -137,155 +233,15 @@ impl<'a> Wide<'a> {
         }
     }
 
-    /// Stores the mask of packets left to `list`.
-    pub(super) fn leave(&mut self, packets: Reg, lanes: u32) {
+    fn leave(&mut self, packets: Reg) {
         let address = Address {
             base: Base::Table(Table::Slow),
             index: Index::Packet(1),
             displacement: 0,
             broadcast: false,
         };
-        let code = if lanes == 16 { Code::VEX_Kmovw_m16_kr } else { Code::VEX_Kmovd_m32_kr };
+        let code =
+            if self.body.step == 16 { Code::VEX_Kmovw_m16_kr } else { Code::VEX_Kmovd_m32_kr };
         self.store(code, address, packets, Units::STORE);
-    }
-}
-
-/// Lanes of 32 bits.
-impl Vectors for Wide<'_> {
-    const LANES: u32 = 16;
-    const CHAIN: usize = CHAIN;
-    const PREDICATED: bool = true;
-
-    fn body(&mut self) -> &mut LoopBody {
-        &mut self.body
-    }
-
-    fn finish(mut self) -> LoopBody {
-        self.constants.settle(&mut self.body);
-        self.body
-    }
-
-    fn note(&mut self, text: &str) -> u32 {
-        self.note = self.body.note(text);
-        self.note
-    }
-
-    fn load(&mut self, address: Address) -> Reg {
-        Wide::load(self, address)
-    }
-
-    fn load_small(&mut self, address: Address) -> Reg {
-        Wide::load(self, address)
-    }
-
-    fn insert(&mut self, vector: Option<Reg>, from: Address, position: i32) -> Reg {
-        let memory = Operand::Memory(from);
-        let Some(vector) = vector else {
-            let code = Code::EVEX_Vmovdqu64_xmm_k1z_xmmm128;
-            return self.op(code, RegClass::Vector, vec![memory], (Units::LOAD, 0), None);
-        };
-        let operands = vec![Operand::Reg(vector), memory, Operand::Immediate(position)];
-        let cost = (Units::LOGIC_512.with_load(), latency::SIMPLE);
-        let code = Code::EVEX_Vinserti32x4_zmm_k1z_zmm_xmmm128_imm8;
-        self.op(code, RegClass::Vector, operands, cost, None)
-    }
-
-    fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
-        let code = Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8;
-        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];
-        self.op(code, RegClass::Vector, operands, (Units::PORT_5, latency::SIMPLE), None)
-    }
-
-    fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
-        let from = self.repeated(&from);
-        self.vector(Code::EVEX_Vpshufb_zmm_k1z_zmm_zmmm512, Units::PORT_5, vector, from)
-    }
-
-    fn number(&mut self, number: u32) -> Operand {
-        self.repeated(&number.to_le_bytes())
-    }
-
-    fn number_in_register(&mut self, number: u32) -> Reg {
-        let id = repeated(self.pool, &number.to_le_bytes(), 64);
-        self.constants.register(&mut self.body, id)
-    }
-
-    fn arithmetic(&mut self, op: Arithmetic, left: Reg, right: Operand) -> Option<Reg> {
-        let (code, units) = match op {
-            Arithmetic::Add => (Code::EVEX_Vpaddd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Sub => (Code::EVEX_Vpsubd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Mul => (Code::EVEX_Vpmulld_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::Or => (Code::EVEX_Vpord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Xor => (Code::EVEX_Vpxord_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            // Shift distances from 32 up give 0 here too.
-            Arithmetic::Lsh => (Code::EVEX_Vpsllvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::Rsh => (Code::EVEX_Vpsrlvd_zmm_k1z_zmm_zmmm512b32, Units::PORT_0),
-            Arithmetic::And => (Code::EVEX_Vpandd_zmm_k1z_zmm_zmmm512b32, Units::LOGIC_512),
-            Arithmetic::Div | Arithmetic::Mod => return None,
-        };
-        Some(self.vector(code, units, left, right))
-    }
-
-    fn compare(
-        &mut self,
-        comparison: LaneComparison,
-        operands: (Reg, Operand),
-        holds: bool,
-        under: Option<Reg>,
-    ) -> Mask {
-        // The kinds of `vpcmpud`: equal, less, at most, and their negations.
-        let kind = match (comparison, holds) {
-            (LaneComparison::Equal, true) => 0,
-            (LaneComparison::AtLeast, false) => 1,
-            (LaneComparison::AtMost, true) => 2,
-            (LaneComparison::Equal, false) => 4,
-            (LaneComparison::AtLeast, true) => 5,
-            (LaneComparison::AtMost, false) => 6,
-        };
-        let code = Code::EVEX_Vpcmpud_kr_k1_zmm_zmmm512b32_imm8;
-        Mask::plain(Wide::compare(self, code, operands, Some(kind), under))
-    }
-
-    fn small_at_least(
-        &mut self,
-        (lanes, least): (Reg, u32),
-        holds: bool,
-        under: Option<Reg>,
-    ) -> Mask {
-        let least = self.number(least);
-        Vectors::compare(self, LaneComparison::AtLeast, (lanes, least), holds, under)
-    }
-
-    fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
-        let code = if any {
-            Code::EVEX_Vptestmd_kr_k1_zmm_zmmm512b32
-        } else {
-            Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32
-        };
-        Mask::plain(Wide::compare(self, code, (lanes, bits), None, under))
-    }
-
-    fn and(&mut self, a: Reg, b: Reg) -> Reg {
-        self.logic(Code::VEX_Kandd_kr_kr_kr, a, b)
-    }
-
-    fn and_not(&mut self, a: Reg, b: Reg) -> Reg {
-        self.logic(Code::VEX_Kandnd_kr_kr_kr, a, b)
-    }
-
-    fn or(&mut self, a: Reg, b: Reg) -> Reg {
-        self.logic(Code::VEX_Kord_kr_kr_kr, a, b)
-    }
-
-    fn not(&mut self, a: Reg) -> Reg {
-        Wide::not(self, a)
-    }
-
-    fn verdicts(&mut self, outcome: Accepted, accept: u32) {
-        Wide::verdicts(self, outcome, accept, 16);
-    }
-
-    fn leave(&mut self, packets: Reg) {
-        Wide::leave(self, packets, 16);
     }
 }
