@@ -137,12 +137,11 @@ fn a_limited_sensor_has_new_flows_as_it_should_in_5_intervals_and_all_in_15() {
         let new: Vec<f64> = (0..SENSORS as u8)
             .map(|sensor| result.account.rate(sensor, &result.span(5, 9), since, usize::MAX))
             .collect();
-        let share = new[0] / new.iter().sum::<f64>();
-        println!(
-            "new flows' load in intervals 6 to 9, as a part of the target: {:.2}",
-            share * trial.rate / target
-        );
-        assert!(near(share * trial.rate, target, 0.15), "{share}");
+        // Beside other processes the generator sends up to a fourteenth less than it should.
+        let sent: f64 = (0..SENSORS as u8).map(|sensor| result.rate(sensor, 5, 9)).sum();
+        let load = sent * new[0] / new.iter().sum::<f64>();
+        println!("new flows' load in intervals 6 to 9: {load:.0} of {sent:.0}, target {target:.0}");
+        assert!(near(load, target, 0.15), "{load} of {target}");
         let all = result.rate(0, 15, 19);
         println!("all flows' load in intervals 16 to 19: {:.2}", all / target);
         assert!(near(all, target, 0.15), "{all} of {target}");
