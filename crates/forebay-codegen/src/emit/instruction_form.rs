@@ -137,7 +137,8 @@ impl InstructionForm {
         if evex || tokens.peek() == Some(&"VEX") {
             tokens.next();
         }
-        tokens.next()?;
+        // These take the other operand's lane where the mask has no bit.
+        let blends = tokens.next()?.starts_with("Vpblendm");
         let mut form = Self {
             operands: [OperandForm::Immediate; 4],
             count: 0,
@@ -148,7 +149,7 @@ impl InstructionForm {
         for token in tokens {
             match token {
                 "k1" => form.masked = true,
-                "k1z" => (form.masked, form.zeroing) = (true, true),
+                "k1z" => (form.masked, form.zeroing) = (true, !blends),
                 "er" | "sae" => {}
                 _ => {
                     *form.operands.get_mut(form.count)? = OperandForm::parse(token)?;

@@ -15,6 +15,7 @@ use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
 use super::atom::{Atom, Field, Reader};
 use super::decision::Decision;
 use super::packets::{header, two_offsets};
+use super::sharing::{self, Region};
 use super::vectors::Vectors;
 use crate::code::{Isa, Options};
 use crate::mir::Reg;
@@ -30,6 +31,9 @@ const MAX_WINDOWS: [usize; 2] = [6, 3];
 /// comparison is one instruction for 16 packets (AVX2: two for 8), a lookup several for
 /// each packet.
 const MAX_COMPARED: usize = 32;
+
+/// Operations for a column that is chosen from two, and for the registers that it takes.
+const CHOICE: u32 = 2;
 
 /// 16 bytes of a packet and the words of them that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +83,7 @@ impl Window {
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     windows: Vec<Window>,
+    pub(super) regions: Vec<Region>,
     /// Instructions of tests and of operations on values.
     tests: u32,
     /// Whether vectors have 512 bits.
@@ -90,10 +95,10 @@ impl Columns {
     pub(super) fn choose(function: &Function, decision: &Decision, isa: Isa) -> Option<Self> {
         let wide = isa >= Isa::Avx512Bw;
         let mut spans = Vec::new();
-        let mut tests = 0;
+        let mut in_regions = Vec::new();
+        let mut tests = sharing::work(function, decision, wide) as u32;
         let mut reader = Reader::new(function);
         for atom in decision.atoms() {
-            tests += 2;
             match atom {
                 Atom::Equal(field, _) | Atom::AtLeast(field, _) => spans.push(span(field)),
                 Atom::Computed(_, left, right) => {
@@ -102,11 +107,9 @@ impl Columns {
                     }
                 }
                 Atom::Member(field, set) => {
-                    let constants = function.sets.get(set.0 as usize)?.len();
-                    if constants > MAX_COMPARED {
+                    if function.sets.get(set.0 as usize)?.len() > MAX_COMPARED {
                         return None;
                     }
-                    tests += constants as u32 * if wide { 1 } else { 2 };
                     spans.push(span(field));
                 }
                 Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
@@ -114,6 +117,15 @@ impl Columns {
         }
         spans.sort_unstable();
         spans.dedup();
+        while let Some((number, last)) =
+            spans.last().and_then(|last| Some((Region::of(last.0)?, *last)))
+        {
+            spans.pop();
+            spans.extend(decision.regions.get(number)?.sources(last));
+            spans.sort_unstable();
+            spans.dedup();
+            in_regions.push(last);
+        }
         let mut windows = Vec::new();
         while let Some(window) = Window::choose(&spans) {
             spans.retain(|span| Window::word_of(window.start, *span).is_none());
@@ -122,7 +134,26 @@ impl Columns {
                 return None;
             }
         }
-        Some(Self { windows, tests, wide })
+        let mut columns = Self { windows, regions: decision.regions.clone(), tests, wide };
+        let chosen = in_regions.into_iter().map(|span| columns.word(span));
+        let mut chosen = chosen.collect::<Option<Vec<u32>>>()?;
+        chosen.sort_unstable();
+        chosen.dedup();
+        columns.tests += CHOICE * chosen.len() as u32;
+        Some(columns)
+    }
+
+    /// Where the column begins that has bytes `low` to `high`. In a region it has them where those have
+    /// them that it is chosen from; `None` if these differ.
+    pub(super) fn word(&self, (low, high): (u32, u32)) -> Option<u32> {
+        if let Some(region) = self.region(low) {
+            let sources = region.sources((low, high));
+            let [then, otherwise] = sources.map(|source| Some(source.0 - self.word(source)?));
+            return then.filter(|before| Some(*before) == otherwise).map(|before| low - before);
+        }
+        self.windows.iter().find_map(|window| {
+            Some(window.start + WORD * Window::word_of(window.start, (low, high))?)
+        })
     }
 
     /// Bytes of a packet that must be readable.
@@ -134,10 +165,7 @@ impl Columns {
     /// The comparison of `field` with `constant` as one of the whole word that
     /// contains it.
     pub(super) fn whole_word(&self, field: Field, constant: u32) -> Atom {
-        let word = self.windows.iter().find_map(|window| {
-            Some(window.start + WORD * Window::word_of(window.start, span(field))?)
-        });
-        let Some(offset) = word else { return Atom::Equal(field, constant) };
+        let Some(offset) = self.word(span(field)) else { return Atom::Equal(field, constant) };
         // Bytes of the field outside the word have no bit in its mask.
         let right = i64::from(field.offset + field.bytes) - i64::from(offset + WORD);
         let moved = |number: u32| match u32::try_from(8 * right) {
@@ -145,6 +173,19 @@ impl Columns {
             Err(_) => number.checked_shl(8 * (-right) as u32).unwrap_or(0),
         };
         Atom::Equal(Field { offset, bytes: WORD, mask: moved(field.mask) }, moved(constant))
+    }
+
+    /// The region that has the offset.
+    pub(super) fn region(&self, offset: u32) -> Option<&Region> {
+        self.regions.get(Region::of(offset)?)
+    }
+
+    /// The atom that decides where the bytes of `region` come from.
+    pub(super) fn guard(&self, region: &Region) -> Atom {
+        match region.guard {
+            Atom::Equal(field, constant) => self.whole_word(field, constant),
+            other => other,
+        }
     }
 
     /// The numbers of constants to keep in registers, in the order in which they are tried. The
@@ -252,11 +293,14 @@ impl Loaded {
         loaded
     }
 
-    /// The column that contains bytes `low` to `high`, and its start; `None`
-    /// for bytes in no column.
-    pub(super) fn find(&self, (low, high): (u32, u32)) -> Option<(u32, Reg)> {
-        let has = |start: u32| low >= start && high < start + WORD;
-        self.columns.iter().copied().find(|(start, _)| has(*start))
+    /// The column that begins at byte `start`.
+    pub(super) fn find(&self, start: u32) -> Option<Reg> {
+        self.columns.iter().find(|(known, _)| *known == start).map(|(_, reg)| *reg)
+    }
+
+    /// Adds a column.
+    pub(super) fn add(&mut self, start: u32, column: Reg) {
+        self.columns.push((start, column));
     }
 
     /// Extracts the columns of a window: pairs of words first, then words.

@@ -14,6 +14,7 @@ use forebay_filter::ir::{BlockId, Function, Terminator};
 
 use super::atom::{Assumption, Atom, Literal, Reader};
 use super::loops::Unsuited;
+use super::sharing::Region;
 use crate::explain::predicate::describe;
 
 /// A successor of a node.
@@ -59,6 +60,8 @@ pub struct Decision {
     pub accept: u32,
     /// Conditions under which the function does not apply.
     pub leaves: Vec<Leave>,
+    /// Fields that are in one of two places.
+    pub(super) regions: Vec<Region>,
 }
 
 /// A block as its literal, before conjunctions are formed.
@@ -124,7 +127,7 @@ impl Decision {
         }
         let entry = without_implied_lengths(&mut nodes, targets[0]);
         let (nodes, entry) = reachable(nodes, entry);
-        Ok(Self { nodes, entry, accept, leaves })
+        Ok(Self { nodes, entry, accept, leaves, regions: Vec::new() })
     }
 
     /// Checks that no length is compared with more than `most`.
@@ -141,11 +144,12 @@ impl Decision {
         Ok(())
     }
 
-    /// All atoms that are evaluated, including those of [`Decision::leaves`].
+    /// All atoms that are evaluated, including those of [`Decision::leaves`] and of regions.
     pub fn atoms(&self) -> impl Iterator<Item = Atom> + '_ {
         let of_leaves = self.leaves.iter().flat_map(|leave| [leave.guard, Some(leave.literal.0)]);
         let literals = self.nodes.iter().flat_map(|node| &node.literals);
-        literals.map(|(atom, _)| *atom).chain(of_leaves.flatten())
+        let of_regions = self.regions.iter().map(|region| region.guard);
+        literals.map(|(atom, _)| *atom).chain(of_leaves.flatten()).chain(of_regions)
     }
 }
 
@@ -229,7 +233,7 @@ fn without_implied_lengths(nodes: &mut [Node], entry: Target) -> Target {
 }
 
 /// The nodes reachable from the entry, in the same order, and the entry.
-fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) {
+pub(super) fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) {
     let mut reached = vec![false; nodes.len()];
     if let Target::Node(index) = entry {
         reached[index] = true;

@@ -9,7 +9,7 @@
 
 use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 
-use super::algebra::{Literal, Mask, Masks, Test, evaluate, left};
+use super::algebra::{Literal, Mask, Masks, Test, evaluate_groups, left};
 use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, Loaded, span};
 use super::decision::{Decision, Node};
@@ -17,21 +17,33 @@ use super::extract::swapped;
 use super::loops::Unsuited;
 use super::narrow::Narrow;
 use super::packets::{entry, prefetches};
+use super::sharing::{Region, made_once};
 use super::vectors::{LaneComparison, Vectors};
 use super::wide::Wide;
 use crate::code::Options;
 use crate::convention::Table;
 use crate::emit::pool::Pool;
 use crate::mir::{LoopBody, Operand, Reg};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 struct Builder<'a, V> {
     vectors: V,
     function: &'a Function,
+    decision: &'a Decision,
+    columns: &'a Columns,
     reader: Reader<'a>,
     loaded: Loaded,
     values: Vec<(ValueId, Reg)>,
     /// Masked columns, by their start and the mask.
     masked: Vec<((u32, u32), Reg)>,
+    /// Numbers that are compared for order, by their first byte and the mask.
+    numbers: Vec<((u32, u32), Reg)>,
+    /// Tests that are made once for all packets, by atom: the packets for which it holds, once known.
+    once: FxHashMap<Atom, Option<Mask>>,
+    /// What [`Builder::lengths`] made for regions.
+    lengths: Vec<(u32, Reg)>,
+    /// Columns of which both halves were looked for in a set, by their start and the set.
+    halves: Vec<((u32, SetId), Reg)>,
     captured: Option<Reg>,
     wire: Option<Reg>,
     /// Whether the filter needs an operation that lanes do not support.
@@ -69,18 +81,26 @@ fn body_of<V: Vectors>(
     prefetches(vectors.body(), columns.first_byte(), options.prefetch);
     let loaded = Loaded::new(columns, &mut vectors);
     let reader = Reader::new(function);
+    let groups: Vec<Vec<Literal>> =
+        decision.nodes.iter().map(|node| group(node, columns)).collect();
     let mut builder = Builder {
         vectors,
         function,
+        decision,
+        columns,
         reader,
         loaded,
         values: Vec::new(),
         masked: Vec::new(),
+        numbers: Vec::new(),
+        once: recurring(decision, &groups, columns),
+        lengths: Vec::new(),
+        halves: Vec::new(),
         captured: None,
         wire: None,
         unsuited: false,
     };
-    let outcome = evaluate(decision, |node| group(node, columns), &mut builder);
+    let outcome = evaluate_groups(decision, &groups, &mut builder);
     builder.vectors.verdicts(outcome, decision.accept);
     if let Some(left) = left(decision, |atom| vec![Test::Lanes(atom)], &mut builder) {
         builder.vectors.leave(left);
@@ -114,10 +134,48 @@ fn group(node: &Node, columns: &Columns) -> Vec<Literal> {
     group
 }
 
+/// The tests that are made once, though several nodes or regions have them.
+fn recurring(
+    decision: &Decision,
+    groups: &[Vec<Literal>],
+    columns: &Columns,
+) -> FxHashMap<Atom, Option<Mask>> {
+    let guards = columns.regions.iter().map(|region| (Test::Lanes(columns.guard(region)), true));
+    let mut seen = FxHashSet::default();
+    let mut once = FxHashMap::default();
+    for (test, _) in groups.iter().flatten().copied().chain(guards) {
+        if let Test::Lanes(atom) = test
+            && !seen.insert(atom)
+            && made_once(atom, columns.wide)
+            && !(columns.wide && both_halves(decision, columns, atom))
+        {
+            once.insert(atom, None);
+        }
+    }
+    once
+}
+
+/// Whether an atom looks for half of a column in a set, and another one for the other half in the same.
+fn both_halves(decision: &Decision, columns: &Columns, atom: Atom) -> bool {
+    let half = |atom: Atom| match atom {
+        Atom::Member(field, set) if field.bytes == 2 && field.mask == 0xffff => {
+            Some((columns.word(span(field))?, set, field.offset))
+        }
+        _ => None,
+    };
+    let Some((word, set, offset)) = half(atom) else { return false };
+    decision
+        .atoms()
+        .filter_map(half)
+        .any(|other| (other.0, other.1) == (word, set) && other.2.abs_diff(offset) == 2)
+}
+
 /// The atom that holds if both do, if there is one.
 fn joined(a: Atom, b: Atom) -> Option<Atom> {
     match (a, b) {
-        (Atom::Captured(a), Atom::Captured(b)) => Some(Atom::Captured(a.max(b))),
+        (Atom::Captured(a), Atom::Captured(b)) => {
+            (Region::of(a) == Region::of(b)).then_some(Atom::Captured(a.max(b)))
+        }
         (Atom::Equal(a, of_a), Atom::Equal(b, of_b)) => {
             let common = a.mask & b.mask;
             let alike = a.offset == b.offset && a.bytes == b.bytes;
@@ -131,7 +189,59 @@ fn joined(a: Atom, b: Atom) -> Option<Atom> {
 impl<V: Vectors> Builder<'_, V> {
     /// The column that contains bytes `low` to `high`, and its start.
     fn column(&mut self, span: (u32, u32)) -> (u32, Reg) {
-        self.loaded.find(span).unwrap_or_else(|| (span.0, self.unsuited()))
+        let Some(start) = self.columns.word(span) else { return (span.0, self.unsuited()) };
+        if let Some(column) = self.loaded.find(start) {
+            return (start, column);
+        }
+        let columns = self.columns;
+        let Some(region) = columns.region(start) else { return (start, self.unsuited()) };
+        let sources = region.sources(span).map(|source| self.column(source).1);
+        let column = self.choice(region, sources);
+        self.loaded.add(start, column);
+        (start, column)
+    }
+
+    /// The lanes of the first vector where the guard of `region` holds, and the others of the second.
+    fn choice(&mut self, region: &Region, [then, otherwise]: [Reg; 2]) -> Reg {
+        let guard = self.test(Test::Lanes(self.columns.guard(region)), true, None);
+        let (then, otherwise) = if guard.inverted { (otherwise, then) } else { (then, otherwise) };
+        self.vectors.choice(guard.reg, then, otherwise)
+    }
+
+    /// Captured lengths, and one less than they must be at least; `bytes` may be in a region.
+    fn lengths(&mut self, bytes: u32) -> (Reg, Operand) {
+        let captured = self.captured();
+        let columns = self.columns;
+        let Some(region) = columns.region(bytes) else {
+            return (captured, self.vectors.number(bytes - 1));
+        };
+        let [then, otherwise] = region.sources((bytes, bytes)).map(|(bytes, _)| bytes);
+        // Vectors without opmasks have few registers, but compare signed numbers: what some packets must
+        // have beyond others is taken from their lengths, once for all tests of a region.
+        let key = if V::PREDICATED { bytes } else { bytes - then };
+        let known = self.lengths.iter().find(|(known, _)| *known == key);
+        let reg = known.map(|(_, reg)| *reg).unwrap_or_else(|| {
+            let reg = if V::PREDICATED {
+                let below =
+                    [then, otherwise].map(|least| self.vectors.number_in_register(least - 1));
+                self.choice(region, below)
+            } else {
+                let guard = self.test(Test::Lanes(columns.guard(region)), true, None);
+                let longer = Mask { inverted: guard.inverted != (then < otherwise), ..guard };
+                let more = self.vectors.number(then.abs_diff(otherwise));
+                let more = self.vectors.only(longer, more);
+                // Every level subtracts.
+                let shorter =
+                    self.vectors.arithmetic(Arithmetic::Sub, captured, Operand::Reg(more));
+                shorter.unwrap_or(captured)
+            };
+            self.lengths.push((key, reg));
+            reg
+        });
+        if V::PREDICATED {
+            return (captured, Operand::Reg(reg));
+        }
+        (reg, self.vectors.number(then.min(otherwise) - 1))
     }
 
     /// Records that the filter is unsuited; the returned register is a
@@ -247,6 +357,9 @@ impl<V: Vectors> Builder<'_, V> {
         let mut possible =
             constants.into_iter().flatten().copied().filter(|&one| one & !field.mask == 0);
         let Some(first) = possible.next() else { return Mask::plain(self.unsuited()) };
+        if both_halves(self.decision, self.columns, Atom::Member(field, set)) {
+            return self.half(field, set, holds, under);
+        }
         if !V::PREDICATED {
             let mut any = self.equal(field, first, true, None).reg;
             for constant in possible {
@@ -267,6 +380,21 @@ impl<V: Vectors> Builder<'_, V> {
         })
     }
 
+    /// Tests half of a column for membership in a set; both halves are compared at once.
+    fn half(&mut self, field: Field, set: SetId, holds: bool, under: Option<Reg>) -> Mask {
+        let (start, column) = self.column(span(field));
+        let known = self.halves.iter().find(|(known, _)| *known == (start, set));
+        let found = known.map(|(_, found)| *found).unwrap_or_else(|| {
+            let constants = self.function.sets.get(set.0 as usize).into_iter().flatten();
+            let constants: Vec<u16> =
+                constants.filter_map(|&one| Some(u16::try_from(one).ok()?.swap_bytes())).collect();
+            let found = self.vectors.halves(column, &constants);
+            self.halves.push(((start, set), found));
+            found
+        });
+        self.vectors.half(found, field.offset > start, holds, under)
+    }
+
     fn at_least(&mut self, field: Field, constant: u32, holds: bool, under: Option<Reg>) -> Mask {
         let (low, high) = span(field);
         // Trailing bytes outside the mask are 0 in field and constant, but the
@@ -274,13 +402,19 @@ impl<V: Vectors> Builder<'_, V> {
         let (start, column) = self.column((low, high));
         let trailing = field.offset + field.bytes - 1 - high;
         let bytes = high - low + 1;
-        let number = self.number(column, start, low, bytes);
         let mask = field.mask >> (8 * trailing);
-        let masked =
-            if mask == u32::MAX >> (32 - 8 * bytes) { number } else { self.masked(number, mask) };
+        let known = self.numbers.iter().find(|(known, _)| *known == (low, mask));
+        let masked = known.map(|(_, masked)| *masked).unwrap_or_else(|| {
+            let number = self.number(column, start, low, bytes);
+            let whole = u32::MAX >> (32 - 8 * bytes);
+            let masked = if mask == whole { number } else { self.masked(number, mask) };
+            self.numbers.push(((low, mask), masked));
+            masked
+        });
         let least = u64::from(constant).div_ceil(1 << (8 * trailing)) as u32;
-        if mask <= i32::MAX as u32 && least <= i32::MAX as u32 {
-            return self.vectors.small_at_least((masked, least), holds, under);
+        if mask <= i32::MAX as u32 && (1..=i32::MAX as u32).contains(&least) {
+            let below = self.vectors.number(least - 1);
+            return self.vectors.small_above((masked, below), holds, under);
         }
         self.compare(LaneComparison::AtLeast, (masked, least), holds, under)
     }
@@ -308,9 +442,9 @@ impl<V: Vectors> Builder<'_, V> {
             Atom::Computed(relation, left, right) => {
                 self.computed((relation, left, right), holds, under)
             }
-            Atom::Captured(bytes) if bytes <= i32::MAX as u32 => {
-                let lengths = self.captured();
-                self.vectors.small_at_least((lengths, bytes), holds, under)
+            Atom::Captured(bytes) if (1..=i32::MAX as u32).contains(&bytes) => {
+                let lengths = self.lengths(bytes);
+                self.vectors.small_above(lengths, holds, under)
             }
             Atom::Captured(bytes) => {
                 let lengths = self.vectors.load(entry(Table::CapLen, 0));
@@ -346,9 +480,16 @@ impl<V: Vectors> Masks for Builder<'_, V> {
     }
 
     fn test(&mut self, test: Test, holds: bool, under: Option<Reg>) -> Mask {
-        match test {
-            Test::Lanes(atom) => self.atom(atom, holds, under),
-            _ => Mask::plain(self.unsuited()),
-        }
+        let Test::Lanes(atom) = test else { return Mask::plain(self.unsuited()) };
+        let mask = match self.once.get(&atom) {
+            None => return self.atom(atom, holds, under),
+            Some(Some(mask)) => *mask,
+            Some(None) => {
+                let mask = self.atom(atom, true, None);
+                self.once.insert(atom, Some(mask));
+                mask
+            }
+        };
+        self.vectors.among(mask.reg, holds != mask.inverted, under)
     }
 }

@@ -32,6 +32,7 @@
 //! | `lanes` | both in one loop, 16 or 8 packets an iteration, for few bytes or arithmetic |
 //! | `columns` | the bytes of the packets that `lanes` compares |
 //! | `vectors` | the operations that both need, of AVX-512 (`wide`) and AVX2 (`narrow`) |
+//! | `sharing` | tests that two paths share |
 //! | `packets` | offsets and addresses of packets |
 //! | `scalar` | both in one loop, a packet an iteration, in general registers |
 
@@ -51,6 +52,7 @@ mod loops;
 mod narrow;
 mod packets;
 mod scalar;
+mod sharing;
 mod straighten;
 mod vectors;
 mod wide;
@@ -75,7 +77,8 @@ const MAX_LENGTH: u32 = 0xfffe;
 /// A predicated form of a filter, before its loops are generated.
 #[derive(Clone, Debug)]
 pub struct PredicatedForm<'a> {
-    filter: Rc<(Cow<'a, Function>, Decision)>,
+    function: Rc<Cow<'a, Function>>,
+    decision: Rc<Decision>,
     shape: Shape,
     /// In 1/64 of a cycle a packet.
     work: u32,
@@ -105,32 +108,53 @@ pub fn forms<'a>(
         Some(straight) => Cow::Owned(straight),
         None => Cow::Borrowed(function),
     };
-    let decision = Decision::new(&function, options.explain)?;
-    let mut shapes = Vec::new();
+    let decision = Rc::new(Decision::new(&function, options.explain)?);
+    let function = Rc::new(function);
+    let form = |work: u32, decision: &Rc<Decision>, shape: Shape| PredicatedForm {
+        function: Rc::clone(&function),
+        decision: Rc::clone(decision),
+        shape,
+        work,
+    };
     if options.isa == Isa::Scalar {
-        shapes.push((0, Shape::Scalar));
-    } else {
-        if let Some(columns) = Columns::choose(&function, &decision, options.isa) {
-            let work = columns.work(options);
-            let lanes = |&constants: &usize| (work, Shape::Lanes(columns.clone(), constants));
-            shapes.extend(columns.constants().iter().map(lanes));
-        }
-        match choose(&function, &decision, options) {
-            Ok(layout) => {
-                let work = layout.work(options) + decision_work(&decision);
-                shapes.push((work, Shape::Signatures(layout)));
-            }
-            Err(unsuited) if shapes.is_empty() => return Err(unsuited),
-            Err(_) => {}
-        }
-        shapes.sort_by_key(|(work, shape)| match shape {
-            Shape::Signatures(_) if options.isa == Isa::Avx2 => work + SIGNATURES_OF_AVX2,
-            _ => *work,
-        });
+        return Ok(vec![form(0, &decision, Shape::Scalar)]);
     }
-    let filter = Rc::new((function, decision));
-    let form = |(work, shape)| PredicatedForm { filter: Rc::clone(&filter), shape, work };
-    Ok(shapes.into_iter().map(form).collect())
+    let mut forms = Vec::new();
+    if let Some((columns, decision)) = columns(&function, &decision, options) {
+        let work = columns.work(options);
+        let lanes =
+            |&constants: &usize| form(work, &decision, Shape::Lanes(columns.clone(), constants));
+        forms.extend(columns.constants().iter().map(lanes));
+    }
+    match choose(&function, &decision, options) {
+        Ok(layout) => {
+            let work = layout.work(options) + decision_work(&decision);
+            forms.push(form(work, &decision, Shape::Signatures(layout)));
+        }
+        Err(unsuited) if forms.is_empty() => return Err(unsuited),
+        Err(_) => {}
+    }
+    forms.sort_by_key(|form| match form.shape {
+        Shape::Signatures(_) if options.isa == Isa::Avx2 => form.work + SIGNATURES_OF_AVX2,
+        _ => form.work,
+    });
+    Ok(forms)
+}
+
+/// The columns of a filter that suits lanes, and its decision function for them.
+fn columns(
+    function: &Function,
+    decision: &Rc<Decision>,
+    options: &Options,
+) -> Option<(Columns, Rc<Decision>)> {
+    let choose = |decision: &Decision| Columns::choose(function, decision, options.isa);
+    let cost = |decision: &Decision| Some(choose(decision)?.work(options));
+    let shared = sharing::shared(function, decision, cost).map(|shared| {
+        // With opmasks few masks are kept.
+        if options.isa >= Isa::Avx512Bw { shared } else { sharing::side_by_side(shared) }
+    });
+    let decision = shared.map_or_else(|| Rc::clone(decision), Rc::new);
+    Some((choose(&decision)?, decision))
 }
 
 impl PredicatedForm<'_> {
@@ -145,7 +169,7 @@ impl PredicatedForm<'_> {
     /// # Errors
     /// If they cannot be generated after all.
     pub fn loops(&self, options: &Options, pool: &mut Pool) -> Result<Loops, Unsuited> {
-        let (function, decision) = &*self.filter;
+        let (function, decision) = (&**self.function, &*self.decision);
         match &self.shape {
             Shape::Scalar => scalar::select(function, decision, options),
             Shape::Signatures(layout) => signatures(function, decision, layout, options, pool),

@@ -59,14 +59,7 @@ impl<'a> Narrow<'a> {
         let kept = self.number_in_register(accept);
         let verdicts = match outcome {
             Accepted::Always(_) => kept,
-            Accepted::Packets(mask) => {
-                let code = if mask.inverted {
-                    Code::VEX_Vpandn_ymm_ymm_ymmm256
-                } else {
-                    Code::VEX_Vpand_ymm_ymm_ymmm256
-                };
-                self.vector(code, Units::LOGIC, mask.reg, Operand::Reg(kept))
-            }
+            Accepted::Packets(mask) => self.only(mask, Operand::Reg(kept)),
         };
         self.store(Code::VEX_Vmovdqu_ymmm256_ymm, entry(Table::Verdict, 4 * packet), verdicts);
     }
@@ -193,14 +186,13 @@ impl Vectors for Narrow<'_> {
         self.among(mask, holds, under)
     }
 
-    fn small_at_least(
+    fn small_above(
         &mut self,
-        (lanes, least): (Reg, u32),
+        (lanes, below): (Reg, Operand),
         holds: bool,
         under: Option<Reg>,
     ) -> Mask {
         // A comparison of signed numbers.
-        let below = self.number(least.wrapping_sub(1));
         let code = Code::VEX_Vpcmpgtd_ymm_ymm_ymmm256;
         let mask = self.vector(code, Units::COMPARE, lanes, below);
         self.among(mask, holds, under)
@@ -210,6 +202,42 @@ impl Vectors for Narrow<'_> {
         let masked = self.vector(Code::VEX_Vpand_ymm_ymm_ymmm256, Units::LOGIC, lanes, bits);
         let zero = self.number(0);
         self.compare(LaneComparison::Equal, (masked, zero), !any, under)
+    }
+
+    fn choice(&mut self, mask: Reg, then: Reg, otherwise: Reg) -> Reg {
+        let operands = [otherwise, then, mask].map(Operand::Reg).to_vec();
+        let cost = (Units::LOGIC, latency::SIMPLE);
+        self.op(Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm, RegClass::Vector, operands, cost)
+    }
+
+    fn only(&mut self, mask: Mask, vector: Operand) -> Reg {
+        let code = if mask.inverted {
+            Code::VEX_Vpandn_ymm_ymm_ymmm256
+        } else {
+            Code::VEX_Vpand_ymm_ymm_ymmm256
+        };
+        self.vector(code, Units::LOGIC, mask.reg, vector)
+    }
+
+    fn halves(&mut self, lanes: Reg, constants: &[u16]) -> Reg {
+        let mut found = None;
+        for constant in constants {
+            let constant = self.repeated(&constant.to_le_bytes());
+            let code = Code::VEX_Vpcmpeqw_ymm_ymm_ymmm256;
+            let one = self.vector(code, Units::COMPARE, lanes, constant);
+            found = Some(found.map_or(one, |others| self.or(others, one)));
+        }
+        found.unwrap_or(lanes)
+    }
+
+    fn half(&mut self, found: Reg, high: bool, holds: bool, under: Option<Reg>) -> Mask {
+        let mut shift = |code, reg, bits| {
+            let operands = vec![Operand::Reg(reg), Operand::Immediate(bits)];
+            self.op(code, RegClass::Vector, operands, (Units::COMPARE, latency::SIMPLE))
+        };
+        let top = if high { found } else { shift(Code::VEX_Vpslld_ymm_ymm_imm8, found, 16) };
+        let mask = shift(Code::VEX_Vpsrad_ymm_ymm_imm8, top, 31);
+        self.among(mask, holds, under)
     }
 
     fn verdicts(&mut self, outcome: Accepted, accept: u32) {

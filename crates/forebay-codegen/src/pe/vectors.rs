@@ -87,7 +87,7 @@ pub(super) trait Vectors: Logic {
     /// A whole vector from memory.
     fn load(&mut self, address: Address) -> Reg;
 
-    /// The same, of numbers that only [`Vectors::small_at_least`] compares: those above `i32::MAX` may
+    /// The same, of numbers that only [`Vectors::small_above`] compares: those above `i32::MAX` may
     /// be replaced by it.
     fn load_small(&mut self, address: Address) -> Reg;
 
@@ -136,11 +136,23 @@ pub(super) trait Vectors: Logic {
         under: Option<Reg>,
     ) -> Mask;
 
-    /// The same for a lane that is at least a number, both of them at most `i32::MAX`.
-    fn small_at_least(&mut self, operands: (Reg, u32), holds: bool, under: Option<Reg>) -> Mask;
+    /// The same for a lane that is greater than another number, both of them at most `i32::MAX`.
+    fn small_above(&mut self, operands: (Reg, Operand), holds: bool, under: Option<Reg>) -> Mask;
 
     /// The lanes of `under` that have any bit of `bits`, or none if not `any`.
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask;
+
+    /// The lanes of `then` that `mask` has, and the others of `otherwise`.
+    fn choice(&mut self, mask: Reg, then: Reg, otherwise: Reg) -> Reg;
+
+    /// A vector's lanes that `mask` has, and 0 in the others.
+    fn only(&mut self, mask: Mask, vector: Operand) -> Reg;
+
+    /// Looks for both halves of each lane among `constants`, for [`Vectors::half`].
+    fn halves(&mut self, lanes: Reg, constants: &[u16]) -> Reg;
+
+    /// The lanes of `under` whose half, the high one or the low one, was found; or those where not.
+    fn half(&mut self, found: Reg, high: bool, holds: bool, under: Option<Reg>) -> Mask;
 
     /// Stores the verdicts of an iteration.
     fn verdicts(&mut self, outcome: Accepted, accept: u32);

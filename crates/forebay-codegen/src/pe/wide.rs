@@ -182,14 +182,8 @@ impl Vectors for Wide<'_> {
         Mask::plain(self.test(code, operands, Some(kind), under))
     }
 
-    fn small_at_least(
-        &mut self,
-        (lanes, least): (Reg, u32),
-        holds: bool,
-        under: Option<Reg>,
-    ) -> Mask {
-        let least = self.number(least);
-        self.compare(LaneComparison::AtLeast, (lanes, least), holds, under)
+    fn small_above(&mut self, operands: (Reg, Operand), holds: bool, under: Option<Reg>) -> Mask {
+        self.compare(LaneComparison::AtMost, operands, !holds, under)
     }
 
     fn any_bit(&mut self, lanes: Reg, bits: Operand, any: bool, under: Option<Reg>) -> Mask {
@@ -199,6 +193,39 @@ impl Vectors for Wide<'_> {
             Code::EVEX_Vptestnmd_kr_k1_zmm_zmmm512b32
         };
         Mask::plain(self.test(code, (lanes, bits), None, under))
+    }
+
+    fn choice(&mut self, mask: Reg, then: Reg, otherwise: Reg) -> Reg {
+        let operands = vec![Operand::Reg(otherwise), Operand::Reg(then)];
+        let code = Code::EVEX_Vpblendmd_zmm_k1z_zmm_zmmm512b32;
+        let cost = (Units::LOGIC_512, latency::SIMPLE);
+        self.op(code, RegClass::Vector, operands, cost, Some(mask))
+    }
+
+    fn only(&mut self, mask: Mask, vector: Operand) -> Reg {
+        let mask = if mask.inverted { self.not(mask.reg) } else { mask.reg };
+        let code = Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512;
+        let cost = (loads(Units::LOGIC_512, vector), latency::SIMPLE);
+        self.op(code, RegClass::Vector, vec![vector], cost, Some(mask))
+    }
+
+    fn halves(&mut self, lanes: Reg, constants: &[u16]) -> Reg {
+        let mut none = None;
+        for constant in constants {
+            let constant = self.repeated(&constant.to_le_bytes());
+            let differs = Some(4);
+            let code = Code::EVEX_Vpcmpuw_kr_k1_zmm_zmmm512_imm8;
+            none = Some(self.test(code, (lanes, constant), differs, none));
+        }
+        let Some(none) = none else { return lanes };
+        let cost = (Units::PORT_0, latency::CROSSING);
+        self.op(Code::EVEX_Vpmovm2w_zmm_kr, RegClass::Vector, vec![Operand::Reg(none)], cost, None)
+    }
+
+    fn half(&mut self, found: Reg, high: bool, holds: bool, under: Option<Reg>) -> Mask {
+        // The vector has the halves that were not found.
+        let half = self.number(if high { 0xffff_0000 } else { 0xffff });
+        self.any_bit(found, half, !holds, under)
     }
 
     fn verdicts(&mut self, outcome: Accepted, accept: u32) {
@@ -218,16 +245,8 @@ impl Vectors for Wide<'_> {
                     self.op(Code::VEX_Kshiftrd_kr_kr_imm8, RegClass::Mask, operands, cost, None)
                 });
             }
-            let verdicts = match mask {
-                None => kept,
-                Some(_) => self.op(
-                    Code::EVEX_Vmovdqa32_zmm_k1z_zmmm512,
-                    RegClass::Vector,
-                    vec![Operand::Reg(kept)],
-                    (Units::LOGIC_512, latency::SIMPLE),
-                    mask,
-                ),
-            };
+            let verdicts =
+                mask.map_or(kept, |mask| self.only(Mask::plain(mask), Operand::Reg(kept)));
             let code = Code::EVEX_Vmovdqu32_zmmm512_k1z_zmm;
             self.store(code, entry(Table::Verdict, 64 * part), verdicts, Units::STORE_512);
         }

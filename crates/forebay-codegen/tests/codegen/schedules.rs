@@ -19,7 +19,7 @@ use forebay_packet::LinkType;
 /// of registers: general ones for packets' offsets, vectors for columns, or
 /// opmasks for nodes with two ways on. At most three quarters more are allowed for
 /// these.
-const SHORT_OF_REGISTERS: [&str; 13] = [
+const SHORT_OF_REGISTERS: [&str; 14] = [
     "(tcp port 80 or udp port 53) or (vlan and (tcp port 80 or udp port 53))",
     "dst port 3000",
     "host 10.0.0.1 and (port 80 or port 443 or port 8080) and not host 10.0.0.2",
@@ -29,6 +29,7 @@ const SHORT_OF_REGISTERS: [&str; 13] = [
      169.254.0.0/16 or net 172.16.0.0/12 or net 192.0.0.0/24 or net 192.0.2.0/24 or net \
      192.88.99.0/24 or net 198.18.0.0/15 or net 198.51.100.0/24 or net 203.0.113.0/24 or net \
      224.0.0.0/4 or net 240.0.0.0/4",
+    "not (tcp port 22 or udp port 53 or icmp)",
     "port 3000",
     "port 53 or port 67 or port 68 or port 123 or port 161 or port 162 or port 514 or port 520",
     "tcp port 80 and (((ip[2:2] - ((ip[0]&0xf)<<2)) - ((tcp[12]&0xf0)>>2)) != 0)",

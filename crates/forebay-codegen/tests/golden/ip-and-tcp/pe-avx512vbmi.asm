@@ -8,7 +8,7 @@ batch:
      8  vmovdqu64   zmm0, [C6]  ; 16 times 0x00040000
     12  vmovdqu64   zmm1, [C1]  ; 16 times 0xff000000
     1c  vmovdqu64   zmm2, [C2]  ; 16 times 0x06000000
-    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x00000018
+    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x00000017
     30  vmovdqu64   zmm4, [C4]  ; 16 times 0x0000ffff
     3a  vmovdqu64   zmm5, [C5]  ; 16 times 0x00000008
     44  mov         rsi, [rdi]
@@ -262,7 +262,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    3b1  vmovdqu64   xmm7, [rsi+r14+0xc]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   3bc  vpcmpnltud  k7{k7}, zmm8, zmm3
+   3bc  vpcmpnleud  k7{k7}, zmm8, zmm3
 ; 16 header bytes from 12 [+2]
    3c3  vmovdqu64   xmm8, [rsi+r15+0xc]
 ; where the packets start [+2]
@@ -366,7 +366,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    537  vmovdqu64   xmm6, [rsi+r14+0xc]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   542  vpcmpnltud  k7{k7}, zmm8, zmm3
+   542  vpcmpnleud  k7{k7}, zmm8, zmm3
 ; 16 header bytes from 12 [+3]
    549  vmovdqu64   xmm8, [rsi+r15+0xc]
 ; where the packets start [+3]
@@ -426,7 +426,7 @@ L1:
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
    61c  vpandd      zmm29, zmm29, zmm4
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   622  vpcmpnltud  k7{k7}, zmm8, zmm3
+   622  vpcmpnleud  k7{k7}, zmm8, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
    629  vpcmpequd   k7{k7}, zmm9, zmm5
 ; verdicts
@@ -438,7 +438,7 @@ L1:
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
    645  vpcmpequd   k7, zmm6, zmm2
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
-   64c  vpcmpnltud  k7{k7}, zmm8, zmm3
+   64c  vpcmpnleud  k7{k7}, zmm8, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6 [+1]
    653  vpcmpequd   k7{k7}, zmm29, zmm5
 ; verdicts [+1]
@@ -549,7 +549,7 @@ L3:
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
    7c1  vmovdqu64   zmm31, [rcx+r12*4]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   7c8  vpcmpnltud  k7{k7}, zmm31, zmm3
+   7c8  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
    7cf  vpandd      zmm28, zmm28, zmm4
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
@@ -626,8 +626,8 @@ C2:  ; 64 bytes
    900  00000006 00000006 00000006 00000006 00000006 00000006 00000006 00000006
    920  00000006 00000006 00000006 00000006 00000006 00000006 00000006 00000006
 C3:  ; 64 bytes
-   940  18000000 18000000 18000000 18000000 18000000 18000000 18000000 18000000
-   960  18000000 18000000 18000000 18000000 18000000 18000000 18000000 18000000
+   940  17000000 17000000 17000000 17000000 17000000 17000000 17000000 17000000
+   960  17000000 17000000 17000000 17000000 17000000 17000000 17000000 17000000
 C4:  ; 64 bytes
    980  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000
    9a0  ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000 ffff0000

@@ -8,7 +8,7 @@ batch:
      8  vmovdqu64   zmm0, [C4]  ; 16 times 0x00040000
     12  vmovdqu64   zmm1, [C1]  ; 16 times 0x0000ffff
     1c  vmovdqu64   zmm2, [C2]  ; 16 times 0x00000008
-    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x0000000e
+    26  vmovdqu64   zmm3, [C3]  ; 16 times 0x0000000d
     30  mov         rsi, [rdi]
     34  mov         rdx, [rdi+8]
     38  mov         rcx, [rdi+0x10]
@@ -233,7 +233,7 @@ L1:
 ; 16 header bytes from 12 [+2]
    336  vinserti32x4 zmm5, zmm30, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800
-   342  vpcmpnltud  k7{k7}, zmm31, zmm3
+   342  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; 16 header bytes from 12 [+2]
    349  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 2
 ; where the packets start [+2]
@@ -331,7 +331,7 @@ L1:
 ; 16 header bytes from 12 [+3]
    4a8  vinserti32x4 zmm6, zmm30, [rsi+r14+0xc], 2
 ; captured >= 14 and half[12] == 0x800 [+1]
-   4b4  vpcmpnltud  k7{k7}, zmm31, zmm3
+   4b4  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; 16 header bytes from 12 [+3]
    4bb  vinserti32x4 zmm4, zmm4, [rsi+r15+0xc], 2
 ; where the packets start [+3]
@@ -405,7 +405,7 @@ L1:
 ; captured >= 14 and half[12] == 0x800
    5c6  vpcmpequd   k7, zmm5, zmm2
 ; captured >= 14 and half[12] == 0x800
-   5cd  vpcmpnltud  k7{k7}, zmm31, zmm3
+   5cd  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; verdicts
    5d4  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts
@@ -415,7 +415,7 @@ L1:
 ; captured >= 14 and half[12] == 0x800 [+1]
    5e9  vpcmpequd   k7, zmm6, zmm2
 ; captured >= 14 and half[12] == 0x800 [+1]
-   5f0  vpcmpnltud  k7{k7}, zmm31, zmm3
+   5f0  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; verdicts [+1]
    5f7  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts [+1]
@@ -522,7 +522,7 @@ L3:
 ; captured >= 14 and half[12] == 0x800
    757  vmovdqu64   zmm31, [rcx+r12*4]
 ; captured >= 14 and half[12] == 0x800
-   75e  vpcmpnltud  k7{k7}, zmm31, zmm3
+   75e  vpcmpnleud  k7{k7}, zmm31, zmm3
 ; verdicts
    765  vmovdqa32   zmm31{k7}{z}, zmm0
 ; verdicts
@@ -585,8 +585,8 @@ C2:  ; 64 bytes
    880  08000000 08000000 08000000 08000000 08000000 08000000 08000000 08000000
    8a0  08000000 08000000 08000000 08000000 08000000 08000000 08000000 08000000
 C3:  ; 64 bytes
-   8c0  0e000000 0e000000 0e000000 0e000000 0e000000 0e000000 0e000000 0e000000
-   8e0  0e000000 0e000000 0e000000 0e000000 0e000000 0e000000 0e000000 0e000000
+   8c0  0d000000 0d000000 0d000000 0d000000 0d000000 0d000000 0d000000 0d000000
+   8e0  0d000000 0d000000 0d000000 0d000000 0d000000 0d000000 0d000000 0d000000
 C4:  ; 64 bytes
    900  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400
    920  00000400 00000400 00000400 00000400 00000400 00000400 00000400 00000400
