@@ -14,6 +14,7 @@ use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
 
 use super::atom::{Atom, Field, Reader};
 use super::decision::Decision;
+use super::layout::LINE;
 use super::packets::{header, two_offsets};
 use super::sharing::{self, Region};
 use super::vectors::Vectors;
@@ -68,6 +69,16 @@ impl Window {
             .rev()
             .max_by_key(|(covered, window)| (*covered, usize::MAX - window.words.len()));
         best.map(|(_, window)| window)
+    }
+
+    /// Moves the window to lower bytes, but not below `first`, if it ends beyond the first line of a packet
+    /// that starts a line: its last words may be unused.
+    fn move_into_line(&mut self, first: u32) {
+        let unused = WINDOW / WORD - 1 - self.words.last().copied().unwrap_or_default();
+        let beyond = (self.start + WINDOW).saturating_sub(LINE).div_ceil(WORD);
+        let words = unused.min(beyond).min(self.start.saturating_sub(first) / WORD);
+        self.start -= WORD * words;
+        self.words.iter_mut().for_each(|word| *word += words);
     }
 
     /// Shuffles that extract its words as columns.
@@ -133,6 +144,9 @@ impl Columns {
             if windows.len() > MAX_WINDOWS[usize::from(!wide)] {
                 return None;
             }
+        }
+        if let Some(first) = windows.first().map(|window| window.start) {
+            windows.iter_mut().for_each(|window| window.move_into_line(first));
         }
         let mut columns = Self { windows, regions: decision.regions.clone(), tests, wide };
         let chosen = in_regions.into_iter().map(|span| columns.word(span));
@@ -346,6 +360,22 @@ mod tests {
         let window = Window::choose(&[(1, 1), (3, 6)]).unwrap();
         assert_eq!(window, Window { start: 1, words: vec![0] });
         assert_eq!(Window::choose(&[]), None);
+    }
+
+    #[test]
+    fn a_window_with_unused_words_ends_with_the_line() {
+        let moved = |start, words: &[u32], first| {
+            let mut window = Window { start, words: words.to_vec() };
+            window.move_into_line(first);
+            (window.start, window.words)
+        };
+        // Ports of IPv6.
+        assert_eq!(moved(54, &[0], 12), (46, vec![2]));
+        assert_eq!(moved(56, &[0, 1], 12), (48, vec![2, 3]));
+        assert_eq!(moved(54, &[0, 3], 12), (54, vec![0, 3]));
+        assert_eq!(moved(54, &[0], 54), (54, vec![0]));
+        assert_eq!(moved(90, &[1], 12), (82, vec![3]));
+        assert_eq!(moved(34, &[0], 12), (34, vec![0]));
     }
 
     #[test]

@@ -8,6 +8,8 @@
 //! zeroes what its opmask leaves out; `vpshufb`, for machines without VBMI,
 //! stays within 16 bytes and zeroes by the index.
 
+use std::ops::Range;
+
 use forebay_filter::ir::Function;
 use iced_x86::Code;
 
@@ -32,6 +34,8 @@ pub(super) struct Builder<'a> {
     pub(super) layout: &'a Layout,
     /// The offset of each packet of the iteration.
     pub(super) offsets: Vec<Reg>,
+    /// Sources in registers, by number and first packet.
+    loaded: Vec<((usize, usize), Reg)>,
 }
 
 impl<'a> Builder<'a> {
@@ -42,6 +46,7 @@ impl<'a> Builder<'a> {
             constants: Constants::new(load, if layout.vector == 64 { 16 } else { 5 }),
             layout,
             offsets: Vec::new(),
+            loaded: Vec::new(),
         };
         let note = this.body.note("where the packet starts");
         this.offsets = offsets(&mut this.body, 0, layout.packets as i32, note);
@@ -180,20 +185,9 @@ pub(super) fn body(
     let whole =
         if wide { Code::EVEX_Vmovdqu64_zmm_k1z_zmmm512 } else { Code::VEX_Vmovdqu_ymm_ymmm256 };
     let mut builder = Builder::new(layout, whole, options);
-    let mut vectors: Vec<Option<Reg>> = vec![None; layout.sources.len()];
+    let first = if layout.merges() { 1 } else { layout.packets as usize };
     for (index, plane) in layout.planes.iter().enumerate() {
-        let source = match vectors[plane.source] {
-            Some(reg) => Operand::Reg(reg),
-            None => {
-                let uses = layout.planes.iter().filter(|p| p.source == plane.source).count();
-                let fold = layout.any_byte && (uses == 1 || layout.merges());
-                let source = builder.load(plane.source, fold);
-                if let Operand::Reg(reg) = source {
-                    vectors[plane.source] = Some(reg);
-                }
-                source
-            }
-        };
+        let source = builder.source(plane.source, 0..first);
         if wide {
             builder.plane(index, plane, source, pool);
         } else {
@@ -216,19 +210,33 @@ pub(super) fn body(
 }
 
 impl Builder<'_> {
+    /// A source of these packets, loaded when it is first needed.
+    fn source(&mut self, source: usize, packets: Range<usize>) -> Operand {
+        let known = self.loaded.iter().find(|(known, _)| *known == (source, packets.start));
+        if let Some((_, reg)) = known {
+            return Operand::Reg(*reg);
+        }
+        let uses = self.layout.planes.iter().filter(|plane| plane.source == source).count();
+        let fold = self.layout.any_byte && (uses == 1 || self.layout.merges());
+        let loaded = self.load(source, packets.clone(), fold);
+        if let Operand::Reg(reg) = loaded {
+            self.loaded.push(((source, packets.start), reg));
+        }
+        loaded
+    }
+
     /// Loads a source; as a memory operand of its only user, if that is
     /// possible and `fold` allows it.
-    fn load(&mut self, source: usize, fold: bool) -> Operand {
+    fn load(&mut self, source: usize, packets: Range<usize>, fold: bool) -> Operand {
         let chunks = self.layout.sources[source].chunks.clone();
         let wide = self.layout.vector == 64;
         let share = (self.layout.vector / self.layout.packets / 16) as usize;
         let note = self.body.note(format!("header bytes from {}", listed(&chunks)));
         let mut vector: Option<Reg> = None;
-        let packets = if self.layout.merges() { 1 } else { self.layout.packets as usize };
-        for packet in 0..packets {
+        for packet in packets.clone() {
             for (chunk, count) in pieces(&chunks) {
                 let memory = Operand::Memory(header(self.offsets[packet], chunks[chunk]));
-                let position = packet * share + chunk;
+                let position = (packet - packets.start) * share + chunk;
                 let Some(rest) = vector else {
                     if fold && count == 4 {
                         return memory;
@@ -341,14 +349,13 @@ impl Builder<'_> {
     /// Fills the shares of the packets after the first from their own vectors.
     fn merge(&mut self, first: Reg, by: Operand, source: usize, filled: u64, note: u32) -> Reg {
         let layout = self.layout;
-        let start = layout.sources[source].chunks.first().copied().unwrap_or_default();
         let share = 64 / layout.packets;
         let mut merged = first;
         for packet in 1..layout.packets {
             let own = (u64::MAX >> (64 - share)) << (packet * share);
-            let memory = Operand::Memory(header(self.offsets[packet as usize], start));
-            let units = Units::PORT_5.with_load();
-            let operands = vec![Operand::Reg(merged), by, memory];
+            let from = self.source(source, packet as usize..packet as usize + 1);
+            let units = loads(Units::PORT_5, from);
+            let operands = vec![Operand::Reg(merged), by, from];
             merged = self.permute(operands, filled & own, units, note);
             if let Some(op) = self.body.ops.last_mut() {
                 op.tied = true;

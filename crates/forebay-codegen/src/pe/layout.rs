@@ -37,6 +37,9 @@ const PLANE_BYTES: usize = 1024;
 /// Bytes of a 128-bit lane; byte shuffles without VBMI stay within it.
 const CHUNK: u32 = 16;
 
+/// Bytes of a line of the cache.
+pub(super) const LINE: u32 = 64;
+
 /// The comparison of lanes with their constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Comparison {
@@ -241,10 +244,7 @@ impl Layout {
             }
         }
         layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));
-        // Merging shuffles load whole vectors.
-        let whole = |source: &Source| {
-            runs(&source.chunks) == 1 && source.chunks.len() as u32 * CHUNK == layout.window
-        };
+        let whole = |source: &Source| source.chunks.len() as u32 * CHUNK == layout.window;
         if layout.merges() && !layout.sources.iter().all(whole) {
             return Err(Misfit::Atom);
         }
@@ -303,16 +303,27 @@ impl Layout {
         let Some(&(first, _)) = spans.first() else { return };
         let end = spans.iter().map(|span| span.1).max().unwrap_or(first) + 1;
         let window = self.window;
-        if self.any_byte && end - first <= window {
-            let chunks = (first..first + window).step_by(CHUNK as usize).collect();
+        // A packet of a ring mostly starts a line, and so does its EtherType in our own memory. A load
+        // beyond the first line would take another one from memory, for bytes that nothing looks at.
+        if self.any_byte && window > CHUNK && end - first <= window {
+            let half = window / 2;
+            let second = if end > LINE { first + half } else { (first + half).min(LINE - half) };
+            let half_from = |start: u32| (start..start + half).step_by(CHUNK as usize);
+            let chunks = half_from(first).chain(half_from(second)).collect();
             self.sources.push(Source { chunks });
             return;
         }
         let mut chunks: Vec<u32> = Vec::new();
+        let mut last = Vec::new();
         for (low, high) in spans {
             if chunks.last().is_none_or(|start| high >= start + CHUNK) {
                 chunks.push(low);
+                last.push(high);
             }
+            last.last_mut().into_iter().for_each(|last| *last = high.max(*last));
+        }
+        for (start, _) in chunks.iter_mut().zip(last).filter(|(_, last)| *last < LINE) {
+            *start = (*start).min(LINE - CHUNK);
         }
         for group in chunks.chunks((window / CHUNK) as usize) {
             self.sources.push(Source { chunks: group.to_vec() });
@@ -427,7 +438,15 @@ impl Layout {
         let planes = self.planes.len() as u32;
         let lookups = self.lookups.len() as u32;
         let (loads, inserts, shuffles) = if self.merges() {
-            (packets * planes, 0, packets * planes)
+            // A whole vector is an operand of the shuffle.
+            let of_plane = |plane: &Plane| match runs(&self.sources[plane.source].chunks) {
+                1 => (packets, 0),
+                runs => (packets * runs, packets * (runs - 1)),
+            };
+            let of_planes = self.planes.iter().map(of_plane);
+            let (loads, inserts) =
+                of_planes.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+            (loads, inserts, packets * planes)
         } else {
             let loads: u32 = self.sources.iter().map(|source| packets * runs(&source.chunks)).sum();
             (loads, loads - self.sources.len() as u32, planes)

@@ -113,6 +113,24 @@ fn loops_of_filters_are_scheduled_right_and_tightly() {
     assert!(loose.is_empty(), "{}", loose.join("\n"));
 }
 
+/// A packet that starts a line has these bytes in one, and another line would come from memory.
+#[test]
+fn what_the_first_line_has_is_read_without_the_next() {
+    let filters = ["port 3000", "net 192.168.1.0/24", "port 53 or port 67 or port 68 or port 123"];
+    for expression in filters {
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
+        for isa in [Isa::Avx2, Isa::Avx512Bw, Isa::Avx512Vbmi] {
+            let options = Options::new(Backend::Pe, isa);
+            let forms = pe::forms(&function, &options).unwrap();
+            assert!(forms.len() > 1, "{expression} at {isa}");
+            for form in &forms {
+                let Ok(loops) = form.loops(&options, &mut Pool::default()) else { continue };
+                assert!(loops.reach <= 64, "{expression} at {isa}: {}", loops.reach);
+            }
+        }
+    }
+}
+
 const LOAD_BYTE: u16 = 0x30;
 const LOAD_WORD: u16 = 0x20;
 const MOVE_TO_INDEX: u16 = 0x07;
