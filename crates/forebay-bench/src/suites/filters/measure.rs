@@ -21,7 +21,7 @@ use forebay_packet::{BATCH, Region};
 
 use super::engines::Contenders;
 use super::packets::{Descriptors, Engine};
-use super::sets::{CACHED, COPIED, HEADS, NETWORK, Set, Slots, WHOLE};
+use super::sets::{CACHED, COPIED, HEADS, IN_MEMORY, NETWORK, Set, Slots};
 use super::traffic::Traffic;
 use crate::failure::Result;
 use crate::peers::stopwatch::Stopwatch;
@@ -45,8 +45,8 @@ pub struct Bench {
     others: Slots,
     /// Slots whose heads fit into the second-level cache.
     heads: Slots,
-    /// Slots for whole packets, if they are wanted.
-    memory: Option<Slots>,
+    /// Slots for whole packets of the sets that want them.
+    memory: Vec<(Set, Slots)>,
 }
 
 /// libpcap's verdicts for one filter, on the generated and on the captured packets.
@@ -63,14 +63,17 @@ struct Round {
 }
 
 impl Bench {
-    /// Lays the packets out; those of the set `memory` only if `in_memory` is not 0.
-    pub fn new(traffic: Traffic, captured: Option<Traffic>, in_memory: usize) -> Result<Self> {
+    /// Lays the packets out for `sets`.
+    pub fn new(traffic: Traffic, captured: Option<Traffic>, sets: &[Set]) -> Result<Self> {
         let all = traffic.packets();
-        let mut memory = None;
-        if in_memory > 0 {
-            let slots = memory.insert(Slots::new(in_memory, WHOLE)?);
-            let each: Vec<u32> = (0..in_memory).map(|i| (i % all.len()) as u32).collect();
-            slots.fill(&all, &each);
+        let each: Vec<u32> = (0..IN_MEMORY).map(|i| (i % all.len()) as u32).collect();
+        let mut memory = Vec::new();
+        for &set in sets {
+            if let Some(layout) = set.in_memory() {
+                let mut slots = Slots::new(IN_MEMORY, layout)?;
+                slots.fill(&all, &each);
+                memory.push((set, slots));
+            }
         }
         let mut others = Slots::new(BATCH, HEADS)?;
         others.fill(&all, &(0..BATCH as u32).collect::<Vec<_>>());
@@ -89,8 +92,7 @@ impl Bench {
     fn has(&self, set: Set) -> bool {
         match set {
             Set::Capture => self.captured.is_some(),
-            Set::Memory => self.memory.is_some(),
-            _ => true,
+            _ => set.in_memory().is_none() || self.memory.iter().any(|(known, _)| *known == set),
         }
     }
 
@@ -110,13 +112,13 @@ impl Bench {
             let number = timing.next_round();
             let round = self.round(number, set, expected);
             let count = round.expected.len();
-            if set == Set::Memory {
+            if set.in_memory().is_some() {
                 Touch.run(&self.packets(set, &round, 0..count), 0, &mut []);
             }
             trial.round(
                 number,
                 contenders,
-                (count, set == Set::Memory),
+                (count, set.in_memory().is_some()),
                 |engine, role, range| {
                     let packets = range.len() as f64;
                     let ticks = match set {
@@ -135,7 +137,7 @@ impl Bench {
         let mut random = Random::new(number);
         let copied = match set {
             Set::Hot => Some((&mut self.network, COPIED)),
-            Set::Memory | Set::Capture => None,
+            Set::Memory | Set::Frames | Set::Capture => None,
             _ => Some((&mut self.heads, CACHED)),
         };
         let (order, packets) = if let Some((slots, count)) = copied {
@@ -156,9 +158,11 @@ impl Bench {
 
     /// Where packets lie in a set.
     fn place(&self, set: Set) -> (&Region, &Descriptors) {
-        match (set, &self.memory, &self.captured) {
-            (Set::Memory, Some(slots), _) => (&slots.memory, &slots.descriptors),
-            (Set::Capture, _, Some(captured)) => (&captured.memory, &captured.descriptors),
+        if let Some((_, slots)) = self.memory.iter().find(|(known, _)| *known == set) {
+            return (&slots.memory, &slots.descriptors);
+        }
+        match (set, &self.captured) {
+            (Set::Capture, Some(captured)) => (&captured.memory, &captured.descriptors),
             _ => (&self.heads.memory, &self.heads.descriptors),
         }
     }
@@ -180,7 +184,7 @@ impl Bench {
         let mut verdicts = vec![u32::MAX; range.len()];
         let packets = self.packets(set, round, range.clone());
         let passes = match set {
-            Set::Hot | Set::Memory => 0,
+            Set::Hot | Set::Memory | Set::Frames => 0,
             Set::Capture => 2,
             _ => 1,
         };

@@ -51,17 +51,16 @@ pub fn run(options: &Options) -> Result<Record> {
     let shares = traffic.paper_shares()?;
     let captured = Traffic::captured(&options.data)?;
     let wants = |set: Set| options.sets.is_empty() || options.sets.contains(&set);
-    let in_memory = if wants(Set::Memory) { IN_MEMORY } else { 0 };
+    let sets: Vec<Set> = Set::ALL.into_iter().filter(|&set| wants(set)).collect();
     let folder = tempfile::tempdir().during("making a folder")?;
     let variants = if options.sweep { Variant::swept() } else { Variant::usual() };
     let (folder, wanted) = (folder.path().to_owned(), options.engines.clone());
-    let bench = Bench::new(traffic, captured, in_memory)?;
+    let bench = Bench::new(traffic, captured, &sets)?;
     let makers = Makers { folder, variants, wanted };
     let mut suite = Suite { run: Run::new(options), makers, bench };
     let mut cases = if options.quick { expressions::few() } else { expressions::all() };
     let only = options.only.as_deref().unwrap_or_default();
     cases.retain(|case| case.expression.contains(only) || case.short.contains(only));
-    let sets: Vec<Set> = Set::ALL.into_iter().filter(|&set| wants(set)).collect();
     let count = cases.len();
     for (case, number) in cases.iter_mut().zip(1..) {
         eprintln!("{number} of {count}: {}", case.short);
@@ -112,7 +111,8 @@ impl Suite<'_> {
         let mut contenders = self.makers.contenders(&subject);
         for &set in sets {
             let [short, long] = self.usual_rounds();
-            let usual = if matches!(set, Set::Memory | Set::Capture) { long } else { short };
+            let usual =
+                if matches!(set, Set::Memory | Set::Frames | Set::Capture) { long } else { short };
             let rounds = self.run.options.rounds.unwrap_or(usual);
             let bench = &mut self.bench;
             let trials = self.run.timing.steady(|timing| {

@@ -26,7 +26,7 @@ const COLUMNS: [(&str, &str); 9] = [
 ];
 
 /// The sets of the tables of all filters.
-const SETS: [&str; 4] = ["hot", "cache", "memory", "capture"];
+const SETS: [&str; 5] = ["hot", "cache", "memory", "frames", "capture"];
 
 /// All tables. `shares` are the percentages of packets that the paper's filters match.
 pub fn tables(cases: &[Case], results: &Results, shares: &[f64], gigahertz: f64) -> String {

@@ -1,7 +1,8 @@
 //! Where packets lie while they are filtered, and in what order they come.
 //!
 //! Slots follow what the arena of the packet crate promises: a stride that is no power
-//! of two, and packets placed so that the EtherType starts a 64-byte line.
+//! of two, and packets placed so that the EtherType starts a 64-byte line. In frames of a device the
+//! packet itself starts one.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -35,7 +36,10 @@ pub const HEADS: Layout = Layout { stride: 3 * LINE, headroom: HEADROOM };
 pub const NETWORK: Layout = Layout { stride: LINE, headroom: 0 };
 
 /// Slots of whole packets: 2 KiB and a line.
-pub const WHOLE: Layout = Layout { stride: 2048 + LINE, headroom: HEADROOM };
+const WHOLE: Layout = Layout { stride: 2048 + LINE, headroom: HEADROOM };
+
+/// The same as frames of AF_XDP, or buffers of DPDK.
+const FRAMES: Layout = Layout { stride: 2048 + LINE, headroom: 0 };
 
 /// Heads that lie in the second-level cache.
 pub const CACHED: usize = 4_096;
@@ -55,6 +59,8 @@ named! {
         Cache = "cache",
         /// Packets in slots of 2 KB.
         Memory = "memory",
+        /// The same, but packets that start a line.
+        Frames = "frames",
         /// A capture as its file is.
         Capture = "capture",
         /// As `cache`, so many packets a call.
@@ -67,6 +73,15 @@ named! {
 }
 
 impl Set {
+    /// How packets that come from memory are laid out.
+    pub fn in_memory(self) -> Option<Layout> {
+        match self {
+            Self::Memory => Some(WHOLE),
+            Self::Frames => Some(FRAMES),
+            _ => None,
+        }
+    }
+
     /// Packets a call.
     pub fn batch(self) -> usize {
         match self {

@@ -124,8 +124,8 @@ impl Measured<'_> {
         self.results.ratio(&case.expression, set, self.engine, &best.engine)
     }
 
-    fn over_touch(&self, case: &Case) -> Option<f64> {
-        self.results.ratio(&case.expression, "memory", self.engine, "touch")
+    fn over_touch(&self, case: &Case, set: &str) -> Option<f64> {
+        self.results.ratio(&case.expression, set, self.engine, "touch")
     }
 
     fn compile_us(&self, case: &Case, key: &str) -> Option<f64> {
@@ -185,7 +185,7 @@ impl Measured<'_> {
                 unsubtracted.libpcap(case, "hot")
             }),
             best_c_unsubtracted: Ratios::of("hot", &paper, |case| unsubtracted.best_c(case, "hot")),
-            over_touch: Ratios::of("memory", &all, |case| self.over_touch(case)),
+            over_touch: Ratios::of("memory", &all, |case| self.over_touch(case, "memory")),
             over_best_back_end: self.on_sets(&all, |case, set| self.over_best(case, set)),
             compile: (!compiled.is_empty()).then(|| {
                 let slowest =
@@ -235,10 +235,12 @@ impl Measured<'_> {
             let what = format!("{set}: best C/{engine}, each of the paper's");
             bars.push(each(what, AtLeast(1.0), paper, &|case| self.best_c(case, set)));
         }
-        let what = format!("memory: {engine}/touch, each filter");
-        bars.push(each(what, AtMost(1.25), all, &|case| self.over_touch(case)));
-        let what = format!("memory: best C/{engine}, each filter");
-        bars.push(each(what, AtLeast(1.0), all, &|case| self.best_c(case, "memory")));
+        for set in ["memory", "frames"] {
+            let what = format!("{set}: {engine}/touch, each filter");
+            bars.push(each(what, AtMost(1.25), all, &|case| self.over_touch(case, set)));
+            let what = format!("{set}: best C/{engine}, each filter");
+            bars.push(each(what, AtLeast(1.0), all, &|case| self.best_c(case, set)));
+        }
         for set in Set::ALL.map(|set| set.to_string()) {
             let what = format!("{set}: {engine}/best back end, each filter");
             bars.push(each(what, AtMost(1.05), all, &|case| self.over_best(case, &set)));
