@@ -43,7 +43,7 @@ pub enum Atom {
     Equal(Field, u32),
     /// The field is at least the constant.
     AtLeast(Field, u32),
-    /// The captured length is at least this.
+    /// The captured length is at least this, which is not 0.
     Captured(u32),
     /// The length on the wire is at least this.
     WireAtLeast(u32),
@@ -135,7 +135,10 @@ impl<'a> Reader<'a> {
                     Some(index) => self.assumed(index)?,
                     None => 0,
                 };
-                Literal::Is(Atom::Captured(index.checked_add(bytes)?))
+                match index.checked_add(bytes)? {
+                    0 => Literal::Always(true),
+                    bytes => Literal::Is(Atom::Captured(bytes)),
+                }
             }
             Predicate::Compare { relation, left, right } => {
                 match self.of_shape(relation, left, right) {

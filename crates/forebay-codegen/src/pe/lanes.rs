@@ -12,12 +12,13 @@ use forebay_filter::ir::{Arithmetic, Function, Relation, SetId, Value, ValueId};
 use super::algebra::{Literal, Mask, Masks, Test, evaluate_groups, left};
 use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, Loaded, span};
-use super::decision::{Decision, Node};
+use super::decision::Decision;
 use super::extract::swapped;
+use super::groups::{Half, both_halves, group, half_of, recurring};
 use super::loops::Unsuited;
 use super::narrow::Narrow;
 use super::packets::{entry, prefetches};
-use super::sharing::{Region, made_once};
+use super::sharing::Region;
 use super::vectors::{LaneComparison, Vectors};
 use super::wide::Wide;
 use crate::code::Options;
@@ -29,7 +30,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 struct Builder<'a, V> {
     vectors: V,
     function: &'a Function,
-    decision: &'a Decision,
     columns: &'a Columns,
     reader: Reader<'a>,
     loaded: Loaded,
@@ -42,6 +42,8 @@ struct Builder<'a, V> {
     once: FxHashMap<Atom, Option<Mask>>,
     /// What [`Builder::lengths`] made for regions.
     lengths: Vec<(u32, Reg)>,
+    /// Halves of columns that are compared together.
+    both_halves: FxHashSet<Half>,
     /// Columns of which both halves were looked for in a set, by their start and the set.
     halves: Vec<((u32, SetId), Reg)>,
     captured: Option<Reg>,
@@ -83,18 +85,19 @@ fn body_of<V: Vectors>(
     let reader = Reader::new(function);
     let groups: Vec<Vec<Literal>> =
         decision.nodes.iter().map(|node| group(node, columns)).collect();
+    let both_halves = both_halves(decision, columns);
     let mut builder = Builder {
         vectors,
         function,
-        decision,
         columns,
         reader,
         loaded,
         values: Vec::new(),
         masked: Vec::new(),
         numbers: Vec::new(),
-        once: recurring(decision, &groups, columns),
+        once: recurring(&groups, columns, &both_halves),
         lengths: Vec::new(),
+        both_halves,
         halves: Vec::new(),
         captured: None,
         wire: None,
@@ -109,81 +112,6 @@ fn body_of<V: Vectors>(
         return Err(Unsuited::Predicate("one that lanes of 32 bits do not compute".to_owned()));
     }
     Ok(builder.vectors.finish())
-}
-
-/// The tests of a node: one for each literal, except that only the greatest
-/// captured length is tested, and fields of one column are compared at once.
-fn group(node: &Node, columns: &Columns) -> Vec<Literal> {
-    let mut group: Vec<Literal> = Vec::new();
-    for &(atom, holds) in &node.literals {
-        let atom = match atom {
-            Atom::Equal(field, constant) if holds => columns.whole_word(field, constant),
-            _ => atom,
-        };
-        let joins = group.iter().enumerate().find_map(|(index, (test, known))| match test {
-            Test::Lanes(other) if *known && holds => Some((index, joined(*other, atom)?)),
-            _ => None,
-        });
-        let literal = (Test::Lanes(atom), holds);
-        match joins {
-            Some((index, both)) => group[index].0 = Test::Lanes(both),
-            None if group.contains(&literal) => {}
-            None => group.push(literal),
-        }
-    }
-    group
-}
-
-/// The tests that are made once, though several nodes or regions have them.
-fn recurring(
-    decision: &Decision,
-    groups: &[Vec<Literal>],
-    columns: &Columns,
-) -> FxHashMap<Atom, Option<Mask>> {
-    let guards = columns.regions.iter().map(|region| (Test::Lanes(columns.guard(region)), true));
-    let mut seen = FxHashSet::default();
-    let mut once = FxHashMap::default();
-    for (test, _) in groups.iter().flatten().copied().chain(guards) {
-        if let Test::Lanes(atom) = test
-            && !seen.insert(atom)
-            && made_once(atom, columns.wide)
-            && !(columns.wide && both_halves(decision, columns, atom))
-        {
-            once.insert(atom, None);
-        }
-    }
-    once
-}
-
-/// Whether an atom looks for half of a column in a set, and another one for the other half in the same.
-fn both_halves(decision: &Decision, columns: &Columns, atom: Atom) -> bool {
-    let half = |atom: Atom| match atom {
-        Atom::Member(field, set) if field.bytes == 2 && field.mask == 0xffff => {
-            Some((columns.word(span(field))?, set, field.offset))
-        }
-        _ => None,
-    };
-    let Some((word, set, offset)) = half(atom) else { return false };
-    decision
-        .atoms()
-        .filter_map(half)
-        .any(|other| (other.0, other.1) == (word, set) && other.2.abs_diff(offset) == 2)
-}
-
-/// The atom that holds if both do, if there is one.
-fn joined(a: Atom, b: Atom) -> Option<Atom> {
-    match (a, b) {
-        (Atom::Captured(a), Atom::Captured(b)) => {
-            (Region::of(a) == Region::of(b)).then_some(Atom::Captured(a.max(b)))
-        }
-        (Atom::Equal(a, of_a), Atom::Equal(b, of_b)) => {
-            let common = a.mask & b.mask;
-            let alike = a.offset == b.offset && a.bytes == b.bytes;
-            (alike && of_a & common == of_b & common)
-                .then_some(Atom::Equal(Field { mask: a.mask | b.mask, ..a }, of_a | of_b))
-        }
-        _ => None,
-    }
 }
 
 impl<V: Vectors> Builder<'_, V> {
@@ -203,9 +131,14 @@ impl<V: Vectors> Builder<'_, V> {
 
     /// The lanes of the first vector where the guard of `region` holds, and the others of the second.
     fn choice(&mut self, region: &Region, [then, otherwise]: [Reg; 2]) -> Reg {
+        let guard = self.guard(region);
+        self.vectors.choice(guard, then, otherwise)
+    }
+
+    /// The mask of the packets for which the guard of `region` holds.
+    fn guard(&mut self, region: &Region) -> Reg {
         let guard = self.test(Test::Lanes(self.columns.guard(region)), true, None);
-        let (then, otherwise) = if guard.inverted { (otherwise, then) } else { (then, otherwise) };
-        self.vectors.choice(guard.reg, then, otherwise)
+        if guard.inverted { self.vectors.not(guard.reg) } else { guard.reg }
     }
 
     /// Captured lengths, and one less than they must be at least; `bytes` may be in a region.
@@ -226,8 +159,7 @@ impl<V: Vectors> Builder<'_, V> {
                     [then, otherwise].map(|least| self.vectors.number_in_register(least - 1));
                 self.choice(region, below)
             } else {
-                let guard = self.test(Test::Lanes(columns.guard(region)), true, None);
-                let longer = Mask { inverted: guard.inverted != (then < otherwise), ..guard };
+                let longer = Mask { reg: self.guard(region), inverted: then < otherwise };
                 let more = self.vectors.number(then.abs_diff(otherwise));
                 let more = self.vectors.only(longer, more);
                 // Every level subtracts.
@@ -357,7 +289,8 @@ impl<V: Vectors> Builder<'_, V> {
         let mut possible =
             constants.into_iter().flatten().copied().filter(|&one| one & !field.mask == 0);
         let Some(first) = possible.next() else { return Mask::plain(self.unsuited()) };
-        if both_halves(self.decision, self.columns, Atom::Member(field, set)) {
+        let half = half_of(self.columns, Atom::Member(field, set));
+        if half.is_some_and(|half| self.both_halves.contains(&half)) {
             return self.half(field, set, holds, under);
         }
         if !V::PREDICATED {

@@ -307,9 +307,12 @@ impl Layout {
         // beyond the first line would take another one from memory, for bytes that nothing looks at.
         if self.any_byte && window > CHUNK && end - first <= window {
             let half = window / 2;
-            let second = if end > LINE { first + half } else { (first + half).min(LINE - half) };
-            let half_from = |start: u32| (start..start + half).step_by(CHUNK as usize);
-            let chunks = half_from(first).chain(half_from(second)).collect();
+            let most = if end > LINE { u32::MAX } else { LINE - half };
+            let halves = [first, first + half].map(|start| start.min(most));
+            let chunks = halves
+                .into_iter()
+                .flat_map(|start| (start..start + half).step_by(CHUNK as usize))
+                .collect();
             self.sources.push(Source { chunks });
             return;
         }

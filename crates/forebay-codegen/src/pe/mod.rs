@@ -30,6 +30,7 @@
 //! | [`algebra`] | the decision function as operations on masks |
 //! | `decide`, `decide_avx2` | the decision loop |
 //! | `lanes` | both in one loop, 16 or 8 packets an iteration, for few bytes or arithmetic |
+//! | `groups` | the tests of its nodes |
 //! | `columns` | the bytes of the packets that `lanes` compares |
 //! | `vectors` | the operations that both need, of AVX-512 (`wide`) and AVX2 (`narrow`) |
 //! | `sharing` | tests that two paths share |
@@ -46,6 +47,7 @@ pub mod decision;
 mod elements;
 mod extract;
 mod extract_avx2;
+mod groups;
 mod lanes;
 pub mod layout;
 mod loops;

@@ -11,6 +11,7 @@ mod corners;
 mod corpus;
 mod edges;
 mod filters;
+mod mirrored;
 mod pairwise;
 mod random;
 mod scale;

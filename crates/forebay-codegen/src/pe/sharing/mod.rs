@@ -16,6 +16,7 @@ mod region;
 
 use std::cmp::Reverse;
 
+use forebay_filter::cancel;
 use forebay_filter::ir::Function;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -35,13 +36,18 @@ const MAX_GUARDS: usize = 8;
 /// The most fields on one path that are tested alike.
 const MAX_ALIKE: usize = 8;
 
-/// The most regions that are tried, and of them for one guard; the fewest comparisons that one must spare.
+/// The most regions that are tried.
 const MAX_TRIALS: usize = 8;
+
+/// The most regions of one guard.
 const MAX_REGIONS: usize = 3;
+
+/// The fewest comparisons that a region must spare.
 const LEAST_ALIKE: usize = 3;
 
 /// `decision` with tests that paths share; `None` if it has none that make it cheaper. `cost` returns the
-/// cost of a decision function, or `None` if it does not suit lanes.
+/// cost of a decision function, or `None` if it does not suit lanes, or windows hold the fields of a
+/// region at different places of their words.
 pub(super) fn shared(
     function: &Function,
     decision: &Decision,
@@ -51,13 +57,14 @@ pub(super) fn shared(
     if decision.atoms().any(is_long) {
         return None;
     }
-    let mut least: Option<u32> = None;
+    let mut least = cost(decision)?;
     let mut best: Option<Decision> = None;
     let mut trials = 0;
     for guard in guards(decision) {
         // Nodes may become the same only when several of their fields are in regions.
         let mut made: Option<Decision> = None;
         for _ in 0..MAX_REGIONS {
+            cancel::check();
             let before = made.as_ref().or(best.as_ref()).unwrap_or(decision);
             let mut regions = matches(function, before, guard);
             regions.sort_by_key(|matches| Reverse((matches.comparisons, matches.in_order)));
@@ -68,13 +75,14 @@ pub(super) fn shared(
                 Some((made, work))
             });
             let Some((next, work)) = next else { break };
-            // It reads the same bytes without regions, so it suits lanes.
-            let most = least.map_or_else(|| cost(decision), Some)?;
-            least = Some(most.min(work));
-            if work < most {
+            if work < least {
+                least = work;
                 best = Some(next.clone());
             }
             made = Some(next);
+        }
+        if trials == MAX_TRIALS {
+            break;
         }
     }
     best
@@ -101,9 +109,11 @@ fn guards(decision: &Decision) -> Vec<Atom> {
 fn apart(decision: &Decision, matches: &Matches) -> Option<Decision> {
     let &Matches { guard, distance, ref pairs, .. } = matches;
     let number = decision.regions.len();
+    // Pairs at one distance may have several bases. The first one's is that of the region, and the
+    // others stay as they are.
     let &(then, otherwise) = pairs.first()?;
-    // Only a length of packets is in a region.
     let of_packets = Region::of(then).is_none() && Region::of(otherwise).is_none();
+    let sources: FxHashSet<u32> = pairs.iter().map(|pair| pair.0).collect();
     let mut made = decision.clone();
     for (node, known) in made.nodes.iter_mut().zip(known(decision, guard)) {
         for (atom, _) in &mut node.literals {
@@ -116,10 +126,12 @@ fn apart(decision: &Decision, matches: &Matches) -> Option<Decision> {
                 Known::HoldsNot => u32::try_from(i64::from(*offset) - distance).ok(),
                 Known::Nothing | Known::Unreached => None,
             };
-            // Fields of one region have one base: packets, or one other region.
-            if let Some(source) = source
+            // A length in a region is one of packets, and never 0, on both paths.
+            let is_none =
+                |source| is_length && i64::from(source).min(i64::from(source) + distance) < 1;
+            if let Some(source) = source.filter(|source| !is_none(*source))
                 && Region::of(source) == Region::of(then)
-                && pairs.iter().any(|pair| pair.0 == source)
+                && sources.contains(&source)
             {
                 *offset = Region::offset(number, source);
             }
@@ -170,19 +182,20 @@ fn matches(function: &Function, decision: &Decision, guard: Atom) -> Vec<Matches
     }
     alike.sort_by_key(|(test, _)| *test == Atom::Captured(0));
     let mut by_distance: Vec<Matches> = Vec::new();
+    let mut numbers: FxHashMap<i64, usize> = FxHashMap::default();
     for (test, [then, otherwise]) in &alike {
         for (rank, &a) in then.iter().enumerate() {
             for (other_rank, &b) in otherwise.iter().enumerate().filter(|(_, b)| **b != a) {
                 let distance = i64::from(b) - i64::from(a);
-                let known = by_distance.iter().position(|known| known.distance == distance);
                 // Lengths alone are not worth a region.
-                if known.is_none() && *test == Atom::Captured(0) {
+                if *test == Atom::Captured(0) && !numbers.contains_key(&distance) {
                     continue;
                 }
-                let place = known.unwrap_or_else(|| {
+                let place = *numbers.entry(distance).or_insert_with(|| {
+                    let pairs = Vec::new();
                     by_distance.push(Matches {
                         guard,
-                        pairs: Vec::new(),
+                        pairs,
                         comparisons: 0,
                         distance,
                         in_order: 0,

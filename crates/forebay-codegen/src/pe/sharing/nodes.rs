@@ -22,7 +22,7 @@ pub(super) fn merged(mut nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target)
         node.otherwise = renumbered(node.otherwise, &numbers);
         let same = (node.literals.clone(), node.then, node.otherwise);
         let one = *first.entry(same).or_insert(index);
-        if one != index && !nodes[one].text.is_empty() {
+        if !nodes[one].text.contains(&nodes[index].text) {
             nodes[one].text = format!("{}; or {}", nodes[one].text, nodes[index].text);
         }
         numbers.push(one);

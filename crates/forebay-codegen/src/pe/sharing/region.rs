@@ -5,7 +5,7 @@ use crate::pe::atom::{Atom, MAX_END};
 /// Bytes that are taken from one of two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pe) struct Region {
-    /// An atom.
+    /// The atom that decides: [`Atom::Equal`], of bytes of packets.
     pub(in crate::pe) guard: Atom,
     /// What to add to an offset within the region where the guard holds.
     then: i64,
@@ -14,7 +14,7 @@ pub(in crate::pe) struct Region {
 }
 
 impl Region {
-    /// Offsets of a region.
+    /// Offsets of a region: more than any end of a field, and than the lengths of filters with regions.
     const SIZE: u32 = 2 * MAX_END;
 
     /// The number of the region that has the offset; `None` for bytes of a packet.
