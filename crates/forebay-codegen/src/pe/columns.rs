@@ -196,10 +196,7 @@ impl Columns {
 
     /// The atom that decides where the bytes of `region` come from.
     pub(super) fn guard(&self, region: &Region) -> Atom {
-        match region.guard {
-            Atom::Equal(field, constant) => self.whole_word(field, constant),
-            other => other,
-        }
+        self.whole_word(region.equal.0, region.equal.1)
     }
 
     /// The numbers of constants to keep in registers, in the order in which they are tried. The

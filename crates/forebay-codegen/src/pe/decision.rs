@@ -26,6 +26,16 @@ pub enum Target {
     Node(usize),
 }
 
+impl Target {
+    /// The same with the new numbers of nodes.
+    pub(super) fn renumbered(self, numbers: &[usize]) -> Self {
+        match self {
+            Self::Node(index) => Self::Node(numbers[index]),
+            end => end,
+        }
+    }
+}
+
 /// A test of atoms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -148,7 +158,7 @@ impl Decision {
     pub fn atoms(&self) -> impl Iterator<Item = Atom> + '_ {
         let of_leaves = self.leaves.iter().flat_map(|leave| [leave.guard, Some(leave.literal.0)]);
         let literals = self.nodes.iter().flat_map(|node| &node.literals);
-        let of_regions = self.regions.iter().map(|region| region.guard);
+        let of_regions = self.regions.iter().map(Region::guard);
         literals.map(|(atom, _)| *atom).chain(of_leaves.flatten()).chain(of_regions)
     }
 }
@@ -247,17 +257,13 @@ pub(super) fn reachable(nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target) 
     }
     let mut numbers = vec![0; nodes.len()];
     let mut kept: Vec<Node> = Vec::with_capacity(nodes.len());
-    let renumbered = |target: Target, numbers: &[usize]| match target {
-        Target::Node(index) => Target::Node(numbers[index]),
-        end => end,
-    };
     for (index, mut node) in nodes.into_iter().enumerate().filter(|(index, _)| reached[*index]) {
-        node.then = renumbered(node.then, &numbers);
-        node.otherwise = renumbered(node.otherwise, &numbers);
+        node.then = node.then.renumbered(&numbers);
+        node.otherwise = node.otherwise.renumbered(&numbers);
         numbers[index] = kept.len();
         kept.push(node);
     }
-    (kept, renumbered(entry, &numbers))
+    (kept, entry.renumbered(&numbers))
 }
 
 /// The only verdict besides 0.

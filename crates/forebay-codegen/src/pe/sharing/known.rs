@@ -1,9 +1,9 @@
-//! What is known of an atom where a node is reached.
+//! What is known of a field where a node is reached.
 
-use crate::pe::atom::Atom;
+use crate::pe::atom::{Atom, Field};
 use crate::pe::decision::{Decision, Target};
 
-/// What is known of an atom where a node is reached.
+/// What is known where a node is reached of whether a field equals a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Unreached,
@@ -12,8 +12,8 @@ pub(super) enum Known {
     Nothing,
 }
 
-/// By node: what is known of `guard`.
-pub(super) fn known(decision: &Decision, guard: Atom) -> Vec<Known> {
+/// By node: what is known of whether the field equals the constant.
+pub(super) fn known(decision: &Decision, guard: (Field, u32)) -> Vec<Known> {
     let mut known = vec![Known::Unreached; decision.nodes.len()];
     let reach = |known: &mut Vec<Known>, target: Target, with: Known| {
         if let Target::Node(index) = target {
@@ -42,13 +42,14 @@ pub(super) fn known(decision: &Decision, guard: Atom) -> Vec<Known> {
     known
 }
 
-/// What it tells of `guard` that `atom` holds or not.
-fn tells(guard: Atom, atom: Atom, holds: bool) -> Option<Known> {
-    match (guard, atom) {
-        _ if guard == atom => Some(if holds { Known::Holds } else { Known::HoldsNot }),
-        (Atom::Equal(field, _), Atom::Equal(other, _)) if holds && field == other => {
-            Some(Known::HoldsNot)
-        }
+/// What it tells of whether a field equals a constant that `atom` holds or not.
+fn tells((field, constant): (Field, u32), atom: Atom, holds: bool) -> Option<Known> {
+    match atom {
+        Atom::Equal(other, same) if other == field => match (same == constant, holds) {
+            (true, true) => Some(Known::Holds),
+            (true, false) | (false, true) => Some(Known::HoldsNot),
+            (false, false) => None,
+        },
         _ => None,
     }
 }

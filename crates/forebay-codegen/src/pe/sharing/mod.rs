@@ -66,11 +66,12 @@ pub(super) fn shared(
         for _ in 0..MAX_REGIONS {
             cancel::check();
             let before = made.as_ref().or(best.as_ref()).unwrap_or(decision);
-            let mut regions = matches(function, before, guard);
+            let known = known(before, guard);
+            let mut regions = matches(function, before, &known);
             regions.sort_by_key(|matches| Reverse((matches.comparisons, matches.in_order)));
             let next = regions.iter().take(MAX_TRIALS - trials).find_map(|matches| {
                 trials += 1;
-                let made = apart(before, matches)?;
+                let made = apart(before, guard, &known, matches)?;
                 let work = cost(&made)?;
                 Some((made, work))
             });
@@ -88,15 +89,15 @@ pub(super) fn shared(
     best
 }
 
-/// Atoms that lead to different nodes, those next to the entry first.
-fn guards(decision: &Decision) -> Vec<Atom> {
+/// Fields and constants, whose equality leads to different nodes, those next to the entry first.
+fn guards(decision: &Decision) -> Vec<(Field, u32)> {
     let mut guards = Vec::new();
     for node in decision.nodes.iter().rev() {
         let parts = matches!((node.then, node.otherwise), (Target::Node(_), Target::Node(_)));
-        if let (true, [(atom @ Atom::Equal(..), _)]) = (parts, &node.literals[..])
-            && !guards.contains(atom)
+        if let (true, &[(Atom::Equal(field, constant), _)]) = (parts, &node.literals[..])
+            && !guards.contains(&(field, constant))
         {
-            guards.push(*atom);
+            guards.push((field, constant));
             if guards.len() == MAX_GUARDS {
                 break;
             }
@@ -106,8 +107,12 @@ fn guards(decision: &Decision) -> Vec<Atom> {
 }
 
 /// `decision` with the fields of `matches` in a region of their own.
-fn apart(decision: &Decision, matches: &Matches) -> Option<Decision> {
-    let &Matches { guard, distance, ref pairs, .. } = matches;
+fn apart(
+    decision: &Decision,
+    guard: (Field, u32),
+    known: &[Known],
+    &Matches { ref pairs, distance, .. }: &Matches,
+) -> Option<Decision> {
     let number = decision.regions.len();
     // Pairs at one distance may have several bases. The first one's is that of the region, and the
     // others stay as they are.
@@ -115,7 +120,7 @@ fn apart(decision: &Decision, matches: &Matches) -> Option<Decision> {
     let of_packets = Region::of(then).is_none() && Region::of(otherwise).is_none();
     let sources: FxHashSet<u32> = pairs.iter().map(|pair| pair.0).collect();
     let mut made = decision.clone();
-    for (node, known) in made.nodes.iter_mut().zip(known(decision, guard)) {
+    for (node, known) in made.nodes.iter_mut().zip(known) {
         for (atom, _) in &mut node.literals {
             let is_length = matches!(atom, Atom::Captured(_));
             let Some(offset) = offset_of(atom).filter(|_| of_packets || !is_length) else {
@@ -145,7 +150,6 @@ fn apart(decision: &Decision, matches: &Matches) -> Option<Decision> {
 
 /// Fields that are tested alike where an atom holds and where not, all at one distance.
 struct Matches {
-    guard: Atom,
     pairs: Vec<Pair>,
     /// Of the tests that are alike.
     comparisons: usize,
@@ -156,11 +160,11 @@ struct Matches {
 }
 
 /// Fields that are tested alike, by distance.
-fn matches(function: &Function, decision: &Decision, guard: Atom) -> Vec<Matches> {
+fn matches(function: &Function, decision: &Decision, known: &[Known]) -> Vec<Matches> {
     // By test, wherever its field is: the offsets where the guard holds, and where not.
     let mut alike: Vec<(Atom, [Vec<u32>; 2])> = Vec::new();
     let mut places: FxHashMap<Atom, usize> = FxHashMap::default();
-    for (node, known) in decision.nodes.iter().zip(known(decision, guard)) {
+    for (node, known) in decision.nodes.iter().zip(known) {
         let side = match known {
             Known::Holds => 0,
             Known::HoldsNot => 1,
@@ -193,13 +197,7 @@ fn matches(function: &Function, decision: &Decision, guard: Atom) -> Vec<Matches
                 }
                 let place = *numbers.entry(distance).or_insert_with(|| {
                     let pairs = Vec::new();
-                    by_distance.push(Matches {
-                        guard,
-                        pairs,
-                        comparisons: 0,
-                        distance,
-                        in_order: 0,
-                    });
+                    by_distance.push(Matches { pairs, comparisons: 0, distance, in_order: 0 });
                     by_distance.len() - 1
                 });
                 let matches = &mut by_distance[place];
@@ -294,7 +292,7 @@ mod tests {
             let Some(number) = Region::of(offset) else { return offset };
             let region = self.decision.regions[number];
             let [then, otherwise] = region.sources((offset, offset));
-            self.of_packet(if self.holds(region.guard) { then.0 } else { otherwise.0 })
+            self.of_packet(if self.holds(region.guard()) { then.0 } else { otherwise.0 })
         }
 
         fn holds(&self, atom: Atom) -> bool {
@@ -408,7 +406,7 @@ mod tests {
     #[test]
     fn what_a_conjunction_leaves_open_is_not_taken_for_known() {
         let field = Field { offset: 12, bytes: 2, mask: 0xffff };
-        let guard = Atom::Equal(field, 0x86dd);
+        let guard = (field, 0x86dd);
         let node = |literals: &[(Atom, bool)], then, otherwise| Node {
             literals: literals.to_vec(),
             then,
@@ -418,7 +416,7 @@ mod tests {
         let port = |offset| (Atom::Equal(Field { offset, ..field }, 53), true);
         let (yes, no) = (Target::End(true), Target::End(false));
         // With both tests of the entry or without, the other node may be reached by IPv6 packets.
-        let both = [(guard, true), (Atom::Captured(58), true)];
+        let both = [(Atom::Equal(field, 0x86dd), true), (Atom::Captured(58), true)];
         let nodes = vec![
             node(&[port(34)], yes, no),
             node(&[port(54)], yes, no),

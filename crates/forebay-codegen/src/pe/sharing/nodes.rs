@@ -12,14 +12,10 @@ pub(super) fn merged(mut nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target)
     type Meaning = (Vec<(Atom, bool)>, Target, Target);
     let mut first: FxHashMap<Meaning, usize> = FxHashMap::default();
     let mut numbers: Vec<usize> = Vec::with_capacity(nodes.len());
-    let renumbered = |target: Target, numbers: &[usize]| match target {
-        Target::Node(index) => Target::Node(numbers[index]),
-        end => end,
-    };
     for index in 0..nodes.len() {
         let node = &mut nodes[index];
-        node.then = renumbered(node.then, &numbers);
-        node.otherwise = renumbered(node.otherwise, &numbers);
+        node.then = node.then.renumbered(&numbers);
+        node.otherwise = node.otherwise.renumbered(&numbers);
         let same = (node.literals.clone(), node.then, node.otherwise);
         let one = *first.entry(same).or_insert(index);
         if !nodes[one].text.contains(&nodes[index].text) {
@@ -27,8 +23,7 @@ pub(super) fn merged(mut nodes: Vec<Node>, entry: Target) -> (Vec<Node>, Target)
         }
         numbers.push(one);
     }
-    let entry = renumbered(entry, &numbers);
-    (nodes, entry)
+    (nodes, entry.renumbered(&numbers))
 }
 
 /// The most nodes that are put in another order: the time for it grows with their square.

@@ -1,12 +1,12 @@
 //! Offsets beyond all bytes of packets, for fields that are in one of two places.
 
-use crate::pe::atom::{Atom, MAX_END};
+use crate::pe::atom::{Atom, Field, MAX_END};
 
 /// Bytes that are taken from one of two places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::pe) struct Region {
-    /// The atom that decides: [`Atom::Equal`], of bytes of packets.
-    pub(in crate::pe) guard: Atom,
+    /// What decides: whether a field of packets equals a constant.
+    pub(in crate::pe) equal: (Field, u32),
     /// What to add to an offset within the region where the guard holds.
     then: i64,
     /// The same where it does not hold.
@@ -22,6 +22,11 @@ impl Region {
         (offset / Self::SIZE).checked_sub(1).map(|number| number as usize)
     }
 
+    /// The atom that decides.
+    pub(in crate::pe) fn guard(&self) -> Atom {
+        Atom::Equal(self.equal.0, self.equal.1)
+    }
+
     /// Where the bytes `low` to `high` of the region come from if the guard holds, and if not.
     pub(in crate::pe) fn sources(self, (low, high): (u32, u32)) -> [(u32, u32); 2] {
         [self.then, self.otherwise].map(|distance| {
@@ -30,11 +35,11 @@ impl Region {
         })
     }
 
-    /// Region `number`, whose fields are those at `then` on packets for which `guard` holds, and else
+    /// The region whose fields are those at `then` on packets for which the guard holds, and else
     /// those `distance` bytes on.
-    pub(super) fn new(guard: Atom, then: u32, distance: i64) -> Self {
+    pub(super) fn new(equal: (Field, u32), then: u32, distance: i64) -> Self {
         let base = i64::from(then / Self::SIZE * Self::SIZE);
-        Self { guard, then: base, otherwise: base + distance }
+        Self { equal, then: base, otherwise: base + distance }
     }
 
     /// The offset in region `number` for the one at `then` of its sources.
