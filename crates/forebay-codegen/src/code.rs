@@ -132,6 +132,9 @@ pub struct Options {
     pub backend: Backend,
     /// The instruction-set level.
     pub isa: Isa,
+    /// Whether the processor executes 512-bit instructions in two halves. `auto` may then use loops of
+    /// [`Isa::Avx2`] at higher levels, too ([`crate::cost::limit_in_halves`]).
+    pub in_halves: bool,
     /// Load latency that the scheduler assumes, in cycles.
     pub load_latency: u8,
     /// Prefetch distance for headers, in packets; 0 for none. Short `pe` loops
@@ -158,6 +161,7 @@ impl Options {
         Self {
             backend,
             isa,
+            in_halves: false,
             load_latency: 5,
             prefetch: if backend == Backend::Ems { 8 } else { 0 },
             scheduling: Scheduling::Modulo,

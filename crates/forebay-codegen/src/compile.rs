@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 
 use forebay_filter::ir::Function;
 
-use crate::code::{Backend, BatchEntry, Code, Options};
+use crate::code::{Backend, BatchEntry, Code, Isa, Options};
 use crate::cost;
 use crate::emit::assembler::{Assembler, EncodeError, Label};
 use crate::emit::loops::emit_batch_function;
@@ -194,19 +194,44 @@ fn schedule_predicated(
     assembler: &mut Assembler,
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
     let mut refused = None;
-    for form in pe::forms(function, options)?.into_iter().skip(options.pe_form) {
+    for (isa, form) in forms(function, options)?.into_iter().skip(options.pe_form) {
         // `auto` also chooses the prefetch distance.
         let prefetch = match options.backend {
-            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles(), options.isa),
+            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles(), isa),
             _ => options.prefetch,
         };
-        match schedule_form(&form, &Options { prefetch, ..*options }, assembler) {
+        match schedule_form(&form, &Options { prefetch, isa, ..*options }, assembler) {
             Ok(scheduled) => return Ok(scheduled),
             Err(reason) => refused = refused.or(Some(reason)),
         }
     }
     // `forms` returns at least one form; none is left if a later one is asked for.
     Err(refused.unwrap_or(NoPe::Unsuited(pe::Unsuited::ControlFlow)))
+}
+
+/// The predicated forms of `function`, each with its level, best first. Where 512-bit instructions are
+/// executed in halves, AVX2 may be the best for `auto` at any level above it.
+fn forms<'a>(
+    function: &'a Function,
+    options: &Options,
+) -> Result<Vec<(Isa, pe::PredicatedForm<'a>)>, pe::Unsuited> {
+    let forms = pe::forms(function, options)?;
+    let mut narrow = Vec::new();
+    if options.backend == Backend::Auto
+        && options.in_halves
+        && options.isa >= Isa::Avx512Bw
+        && let Some(limit) = cost::limit_in_halves(forms[0].cycles())
+        && let Ok(forms) = pe::forms(function, &Options { isa: Isa::Avx2, ..*options })
+        && forms[0].cycles() < limit
+    {
+        narrow = forms;
+    }
+    let of = |isa| move |form| (isa, form);
+    Ok(narrow
+        .into_iter()
+        .map(of(Isa::Avx2))
+        .chain(forms.into_iter().map(of(options.isa)))
+        .collect())
 }
 
 fn schedule_form(

@@ -59,7 +59,20 @@ pub fn list_cycles(function: &Function) -> f64 {
 /// memory without prefetches if they were estimated at more than 3.2 cycles, and 1.05 to 1.15 with them, but
 /// with hot packets 0.3 to 0.5 cycles more. Shorter ones took at most 1.2 without.
 fn long(isa: Isa) -> f64 {
-    if isa >= Isa::Avx512Bw { 2.8 } else { 3.2 }
+    if isa >= Isa::Avx512Bw { 2.75 } else { 3.2 }
+}
+
+/// Where the processor executes 512-bit instructions in two halves: the estimate below which AVX2 loops are
+/// faster than AVX-512 loops of `cycles` a packet. None where those are short.
+///
+/// On a Zen 4 core AVX-512 loops estimated at 3.5 to 5 cycles took 5.4 to 9.2 with hot packets, and those of
+/// AVX2 for the same filters, estimated at 4.8 to 7.3, 0.75 to 1 of that; from memory 0.85 to 1.15. Those
+/// estimated at 2.8 to 3.4 took as long or up to a tenth longer hot, and 0.87 of the time from memory.
+#[must_use]
+pub fn limit_in_halves(cycles: f64) -> Option<f64> {
+    const LONG: f64 = 3.5;
+    const TIMES: f64 = 1.75;
+    (cycles > LONG).then_some(TIMES * cycles)
 }
 
 /// Prefetch distance of code with branches, in packets. A mispredicted branch discards the loads of later

@@ -15,6 +15,7 @@
 //! Every processor with AVX2 has the other features of its row. A virtual
 //! machine may expose any subset, and then gets the level below.
 
+use std::arch::x86_64::__cpuid;
 use std::env;
 use std::ffi::OsString;
 
@@ -95,6 +96,18 @@ pub fn detect() -> Isa {
         highest = isa;
     }
     highest
+}
+
+/// Whether this processor executes 512-bit instructions in two halves, as Zen 4 does. AMD's processors tell
+/// the width of their floating-point units, 128, 256 or 512 bits (AMD64 Architecture Programmer's Manual,
+/// volume 3, CPUID function 8000_001A, EAX); all of Intel's that have AVX-512 execute them whole.
+#[must_use]
+pub fn executes_512_bits_in_halves() -> bool {
+    const PERFORMANCE: u32 = 0x8000_001a;
+    const FP256: u32 = 1 << 2;
+    const FP512: u32 = 1 << 3;
+    let known = __cpuid(0x8000_0000).eax >= PERFORMANCE;
+    known && __cpuid(PERFORMANCE).eax & (FP256 | FP512) == FP256
 }
 
 /// Checks that this machine has level `isa`.

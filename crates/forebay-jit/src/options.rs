@@ -5,7 +5,7 @@ use std::env;
 use forebay_codegen::code::{Backend, Isa, Options as Codegen};
 use forebay_codegen::cost;
 
-use crate::cpu::{CpuError, choose};
+use crate::cpu::{CpuError, choose, executes_512_bits_in_halves};
 use crate::perf_map::PERF_MAP_VARIABLE;
 
 /// Options of a compilation, and of its side outputs.
@@ -28,8 +28,9 @@ impl Options {
     /// # Errors
     /// As [`choose`].
     pub fn new(backend: Backend, isa: Option<Isa>) -> Result<Self, CpuError> {
+        let codegen = Codegen::new(backend, choose(isa)?);
         Ok(Self {
-            codegen: Codegen::new(backend, choose(isa)?),
+            codegen: Codegen { in_halves: executes_512_bits_in_halves(), ..codegen },
             perf_map: env::var_os(PERF_MAP_VARIABLE).is_some_and(|value| value == "1"),
             name: String::from("filter"),
         })

@@ -217,6 +217,23 @@ fn auto_takes_code_with_branches_that_prefetches_where_pe_does_not_pay() {
 }
 
 #[test]
+fn auto_takes_long_loops_of_avx2_where_512_bits_are_executed_in_halves() {
+    let lanes = |backend, isa, in_halves, function: &Function| {
+        let options = Options { in_halves, ..Options::new(backend, isa) };
+        compile::compile(function, &options).unwrap().batch.unwrap().lanes
+    };
+    let [short, long] = ["tcp", FILTERS[FILTERS.len() - 1]]
+        .map(|filter| compile_function(filter, LinkType::ETHERNET).unwrap());
+    for isa in [Isa::Avx512Bw, Isa::Avx512Vbmi] {
+        assert_eq!(lanes(Backend::Auto, isa, true, &long), 8);
+        assert_eq!(lanes(Backend::Auto, isa, false, &long), 16);
+        assert_eq!(lanes(Backend::Pe, isa, true, &long), 16);
+        assert_eq!(lanes(Backend::Auto, isa, true, &short), 16);
+    }
+    assert_eq!(lanes(Backend::Auto, Isa::Avx2, true, &long), 8);
+}
+
+#[test]
 fn short_loops_prefetch_if_asked_to() {
     for (expression, reads) in [("ip", true), ("ip and tcp", true), ("len >= 100", false)] {
         let function = compile_function(expression, LinkType::ETHERNET).unwrap();
