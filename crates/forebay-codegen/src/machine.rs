@@ -80,6 +80,8 @@ impl Units {
     pub const SHUFFLE: Self = Self([unit::PORT_1 | unit::PORT_5, 0]);
     /// Opmask logic, and moves out of vector and opmask registers.
     pub const PORT_0: Self = Self([unit::PORT_0, 0]);
+    /// A move of the upper half of 128 bits to a general register.
+    pub const PORT_0_AND_5: Self = Self([unit::PORT_0, unit::PORT_5]);
     /// An issue slot only: an eliminated move.
     pub const NONE: Self = Self([0, 0]);
 

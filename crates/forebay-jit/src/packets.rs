@@ -210,11 +210,11 @@ impl<'a> Packets<'a> {
         [self.offset, self.cap_len, self.wire_len]
     }
 
-    /// The highest offset from which `reach` bytes may be read; `None` if there
-    /// is none.
+    /// The highest offset from which `reach` bytes may be read, and to which code may add up to `reach` in 32
+    /// bits; `None` if there is none.
     #[must_use]
     pub fn limit(&self, reach: usize) -> Option<usize> {
-        self.memory.len().saturating_add(self.tail).checked_sub(reach)
+        self.memory.len().saturating_add(self.tail).min(u32::MAX as usize).checked_sub(reach)
     }
 
     /// Whether all offsets are known to be at most `limit`; `false` means

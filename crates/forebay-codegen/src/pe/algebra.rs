@@ -184,7 +184,9 @@ pub fn tests(atoms: &[Atom], layout: &Layout) -> Vec<Test> {
                     }
                 }
             }
-            Atom::Computed(..) => tests.push(Test::Lanes(*atom)),
+            Atom::Computed(..) | Atom::CapturedFrom(..) | Atom::ComputedMember(..) => {
+                tests.push(Test::Lanes(*atom))
+            }
             Atom::Member(..) => {
                 let found = layout.place(atom);
                 tests.extend(found.map(|place| Test::Found { plane: place.plane }));

@@ -16,11 +16,19 @@
 //! [`MAX_OPERATIONS`] nodes as a tree, and no field of an atom ends beyond
 //! [`MAX_END`], so that packet offsets are small numbers everywhere.
 
-use forebay_filter::ir::{Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width};
+use std::cell::OnceCell;
+
+use forebay_filter::ir::{
+    Arithmetic, Function, Predicate, Relation, SetId, Value, ValueId, Width, greatest_values,
+};
 
 /// The greatest end of a field: far beyond any header, and small enough that a
 /// caller can make as many bytes readable.
 pub const MAX_END: u32 = 1 << 16;
+
+/// The greatest end of a load at a computed offset: that of headers of IP and TCP, of up to 60 bytes each,
+/// and of some bytes behind them.
+pub const MAX_COMPUTED_END: u32 = 512;
 
 /// The most nodes of a value as a tree; hand-written filters need fewer.
 pub const MAX_OPERATIONS: u8 = 64;
@@ -45,6 +53,8 @@ pub enum Atom {
     AtLeast(Field, u32),
     /// The captured length is at least this, which is not 0.
     Captured(u32),
+    /// The captured length is at least a computed offset and so many bytes more.
+    CapturedFrom(ValueId, u32),
     /// The length on the wire is at least this.
     WireAtLeast(u32),
     /// The length on the wire is this.
@@ -52,8 +62,10 @@ pub enum Atom {
     /// The field is in the set.
     Member(Field, SetId),
     /// A comparison of computed values: for lanes that hold whole values, not
-    /// for signatures.
+    /// for signatures. Likewise [`Atom::CapturedFrom`] and [`Atom::ComputedMember`].
     Computed(Relation, ValueId, ValueId),
+    /// The computed value is in the set.
+    ComputedMember(ValueId, SetId),
 }
 
 /// An atom, its negation, or a constant.
@@ -108,6 +120,8 @@ pub struct Reader<'a> {
     function: &'a Function,
     /// By value: its number of nodes as a tree.
     operations: Vec<u8>,
+    /// By value: the greatest number that it may be, once asked for.
+    greatest: OnceCell<Vec<u32>>,
     /// The assumptions made so far.
     pub assumptions: Vec<Assumption>,
     /// The assumptions of the last predicate, a bit each.
@@ -119,7 +133,8 @@ impl<'a> Reader<'a> {
     #[must_use]
     pub fn new(function: &'a Function) -> Self {
         let operations = operations(function);
-        Self { function, operations, assumptions: Vec::new(), relied_on: 0 }
+        let greatest = OnceCell::new();
+        Self { function, operations, greatest, assumptions: Vec::new(), relied_on: 0 }
     }
 
     /// The literal for `predicate`, and its assumptions as bits; `None` if no
@@ -131,13 +146,20 @@ impl<'a> Reader<'a> {
         }
         let literal = match *predicate {
             Predicate::Captured { index, bytes } => {
-                let index = match index {
-                    Some(index) => self.assumed(index)?,
-                    None => 0,
+                let known = match index {
+                    Some(index) => self.assumed(index),
+                    None => Some(0),
                 };
-                match index.checked_add(bytes)? {
-                    0 => Literal::Always(true),
-                    bytes => Literal::Is(Atom::Captured(bytes)),
+                match known {
+                    Some(index) => match index.checked_add(bytes)? {
+                        0 => Literal::Always(true),
+                        bytes => Literal::Is(Atom::Captured(bytes)),
+                    },
+                    None => {
+                        let offset = index?;
+                        self.computed_end(offset, bytes).filter(|_| bytes > 0)?;
+                        Literal::Is(Atom::CapturedFrom(offset, bytes))
+                    }
                 }
             }
             Predicate::Compare { relation, left, right } => {
@@ -151,9 +173,14 @@ impl<'a> Reader<'a> {
                     }
                 }
             }
-            Predicate::Member { value, set } => match self.shape(value)? {
-                Shape::Field { field, left: 0 } => self.member(field, set),
-                _ => return None,
+            Predicate::Member { value, set } => match self.shape(value) {
+                Some(Shape::Field { field, left: 0 }) => self.member(field, set),
+                Some(_) => return None,
+                None => {
+                    self.relied_on = 0;
+                    self.computable(value).then_some(())?;
+                    Literal::Is(Atom::ComputedMember(value, set))
+                }
             },
         };
         Some((literal, self.relied_on))
@@ -189,6 +216,7 @@ impl<'a> Reader<'a> {
             Value::Constant(_) | Value::WireLength => true,
             Value::Load { width, index, displacement } => {
                 self.field(width, index, displacement).is_some()
+                    || self.computed_load(index, displacement).is_some()
             }
             Value::Binary { op: Arithmetic::Div | Arithmetic::Mod, .. } => false,
             Value::Binary { left, right, .. } => self.computable(left) && self.computable(right),
@@ -203,6 +231,24 @@ impl<'a> Reader<'a> {
             None => 0,
         };
         index.checked_add(displacement).filter(|&offset| offset < MAX_END)
+    }
+
+    /// The value that a load's offset is computed from, and the greatest end of four bytes there.
+    pub(super) fn computed_load(
+        &mut self,
+        index: Option<ValueId>,
+        displacement: u32,
+    ) -> Option<(ValueId, u32)> {
+        let index = index?;
+        Some((index, self.computed_end(index, displacement.checked_add(Width::Word.bytes())?)?))
+    }
+
+    /// The greatest number that is `bytes` more than a computed offset, if lanes can compute it and it is
+    /// small whatever the packet has.
+    fn computed_end(&mut self, offset: ValueId, bytes: u32) -> Option<u32> {
+        let greatest = self.greatest.get_or_init(|| greatest_values(self.function));
+        let end = greatest.get(offset.0 as usize)?.checked_add(bytes)?;
+        (end <= MAX_COMPUTED_END && self.computable(offset)).then_some(end)
     }
 
     /// The bytes of a load, under the assumptions made so far.

@@ -90,6 +90,9 @@ impl Window {
     }
 }
 
+/// Operations of [`gather`](super::gather::gather) that take a port of vectors, with AVX2 and with AVX-512.
+const GATHER: [u32; 2] = [23, 40];
+
 /// The windows and costs of a filter.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
@@ -97,6 +100,8 @@ pub(super) struct Columns {
     pub(super) regions: Vec<Region>,
     /// Instructions of tests and of operations on values.
     tests: u32,
+    /// The greatest end of loads at computed offsets.
+    computed_end: u32,
     /// Whether vectors have 512 bits.
     pub(super) wide: bool,
 }
@@ -105,27 +110,28 @@ impl Columns {
     /// The columns for `decision`; `None` if it does not suit lanes.
     pub(super) fn choose(function: &Function, decision: &Decision, isa: Isa) -> Option<Self> {
         let wide = isa >= Isa::Avx512Bw;
-        let mut spans = Vec::new();
         let mut in_regions = Vec::new();
-        let mut tests = sharing::work(function, decision, wide) as u32;
-        let mut reader = Reader::new(function);
+        let mut values = Values::new(function, wide);
         for atom in decision.atoms() {
             match atom {
-                Atom::Equal(field, _) | Atom::AtLeast(field, _) => spans.push(span(field)),
+                Atom::Equal(field, _) | Atom::AtLeast(field, _) => values.spans.push(span(field)),
                 Atom::Computed(_, left, right) => {
-                    for value in [left, right] {
-                        tests += values_of(function, value, &mut reader, &mut spans)?;
-                    }
+                    values.read(left)?;
+                    values.read(right)?;
                 }
-                Atom::Member(field, set) => {
-                    if function.sets.get(set.0 as usize)?.len() > MAX_COMPARED {
-                        return None;
-                    }
-                    spans.push(span(field));
+                Atom::CapturedFrom(value, _) => values.read(value)?,
+                Atom::Member(_, set) | Atom::ComputedMember(_, set)
+                    if function.sets.get(set.0 as usize)?.len() > MAX_COMPARED =>
+                {
+                    return None;
                 }
+                Atom::Member(field, _) => values.spans.push(span(field)),
+                Atom::ComputedMember(value, _) => values.read(value)?,
                 Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
             }
         }
+        let Values { mut spans, operations, end: computed_end, .. } = values;
+        let tests = operations + sharing::work(function, decision, wide) as u32;
         spans.sort_unstable();
         spans.dedup();
         while let Some((number, last)) =
@@ -148,7 +154,8 @@ impl Columns {
         if let Some(first) = windows.first().map(|window| window.start) {
             windows.iter_mut().for_each(|window| window.move_into_line(first));
         }
-        let mut columns = Self { windows, regions: decision.regions.clone(), tests, wide };
+        let regions = decision.regions.clone();
+        let mut columns = Self { windows, regions, tests, computed_end, wide };
         let chosen = in_regions.into_iter().map(|span| columns.word(span));
         let mut chosen = chosen.collect::<Option<Vec<u32>>>()?;
         chosen.sort_unstable();
@@ -173,7 +180,7 @@ impl Columns {
     /// Bytes of a packet that must be readable.
     pub(super) fn reach(&self) -> usize {
         let ends = self.windows.iter().map(|window| window.start + WINDOW);
-        ends.max().unwrap_or(0) as usize
+        ends.fold(self.computed_end, u32::max) as usize
     }
 
     /// The comparison of `field` with `constant` as one of the whole word that
@@ -250,25 +257,47 @@ pub(super) fn span(field: Field) -> (u32, u32) {
     (low, last - field.mask.trailing_zeros().min(31) / 8)
 }
 
-/// Adds the loads of a value, and returns its number of operations.
-fn values_of(
-    function: &Function,
-    value: ValueId,
-    reader: &mut Reader,
-    spans: &mut Vec<(u32, u32)>,
-) -> Option<u32> {
-    match function.get(value) {
-        Value::Load { width, index, displacement } => {
-            let offset = reader.offset(index, displacement)?;
-            spans.push((offset, offset + width.bytes() - 1));
-            Some(2)
+/// What values read and take.
+struct Values<'a> {
+    function: &'a Function,
+    reader: Reader<'a>,
+    wide: bool,
+    /// The bytes at fixed offsets.
+    spans: Vec<(u32, u32)>,
+    /// The greatest end of loads at computed offsets.
+    end: u32,
+    operations: u32,
+}
+
+impl<'a> Values<'a> {
+    fn new(function: &'a Function, wide: bool) -> Self {
+        let reader = Reader::new(function);
+        Self { function, reader, wide, spans: Vec::new(), end: 0, operations: 0 }
+    }
+
+    /// Adds what `value` reads and takes; `None` if lanes cannot compute it.
+    fn read(&mut self, value: ValueId) -> Option<()> {
+        match self.function.get(value) {
+            Value::Load { width, index, displacement } => {
+                self.operations += 2;
+                if let Some(offset) = self.reader.offset(index, displacement) {
+                    self.spans.push((offset, offset + width.bytes() - 1));
+                } else {
+                    let (offset, end) = self.reader.computed_load(index, displacement)?;
+                    self.end = self.end.max(end);
+                    self.operations += GATHER[usize::from(self.wide)];
+                    self.read(offset)?;
+                }
+            }
+            Value::Binary { op, left, right } => {
+                debug_assert!(!matches!(op, Arithmetic::Div | Arithmetic::Mod));
+                self.operations += 1;
+                self.read(left)?;
+                self.read(right)?;
+            }
+            _ => {}
         }
-        Value::Binary { op, left, right } => {
-            debug_assert!(!matches!(op, Arithmetic::Div | Arithmetic::Mod));
-            let left = values_of(function, left, reader, spans)?;
-            Some(1 + left + values_of(function, right, reader, spans)?)
-        }
-        _ => Some(0),
+        Some(())
     }
 }
 

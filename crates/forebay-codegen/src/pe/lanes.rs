@@ -14,6 +14,7 @@ use super::atom::{Atom, Field, Reader};
 use super::columns::{Columns, Loaded, span};
 use super::decision::Decision;
 use super::extract::swapped;
+use super::gather::gather;
 use super::groups::{Half, both_halves, group, half_of, recurring};
 use super::loops::Unsuited;
 use super::narrow::Narrow;
@@ -210,10 +211,16 @@ impl<V: Vectors> Builder<'_, V> {
             Value::Constant(number) => self.vectors.number_in_register(number),
             Value::WireLength => self.wire(),
             Value::Load { width, index, displacement } => {
-                // The atom was read with this form.
-                let offset = self.reader.offset(index, displacement).unwrap_or_default();
-                let (start, column) = self.column((offset, offset + width.bytes() - 1));
-                self.number(column, start, offset, width.bytes())
+                if let Some(offset) = self.reader.offset(index, displacement) {
+                    let (start, column) = self.column((offset, offset + width.bytes() - 1));
+                    self.number(column, start, offset, width.bytes())
+                } else if let Some((index, _)) = self.reader.computed_load(index, displacement) {
+                    let index = self.value(index);
+                    let bytes = gather(&mut self.vectors, index, displacement);
+                    self.number(bytes, 0, 0, width.bytes())
+                } else {
+                    self.unsuited()
+                }
             }
             Value::Binary { op, left, right } => {
                 let (left, right) = (self.value(left), self.operand(right));
@@ -293,18 +300,48 @@ impl<V: Vectors> Builder<'_, V> {
         if half.is_some_and(|half| self.both_halves.contains(&half)) {
             return self.half(field, set, holds, under);
         }
+        self.any_of(first, possible, (holds, under), |this, constant, holds, under| {
+            this.equal(field, constant, holds, under).reg
+        })
+    }
+
+    /// Tests a computed value for membership in a set, or for none.
+    fn computed_member(
+        &mut self,
+        value: ValueId,
+        set: SetId,
+        holds: bool,
+        under: Option<Reg>,
+    ) -> Mask {
+        let function = self.function;
+        let mut constants = function.sets.get(set.0 as usize).into_iter().flatten().copied();
+        let Some(first) = constants.next() else { return Mask::plain(self.unsuited()) };
+        let value = self.value(value);
+        self.any_of(first, constants, (holds, under), |this, constant, holds, under| {
+            this.compare(LaneComparison::Equal, (value, constant), holds, under).reg
+        })
+    }
+
+    /// The lanes that equal `first` or another constant, or those that equal none.
+    fn any_of(
+        &mut self,
+        first: u32,
+        others: impl Iterator<Item = u32>,
+        (holds, under): (bool, Option<Reg>),
+        mut equal: impl FnMut(&mut Self, u32, bool, Option<Reg>) -> Reg,
+    ) -> Mask {
         if !V::PREDICATED {
-            let mut any = self.equal(field, first, true, None).reg;
-            for constant in possible {
-                let found = self.equal(field, constant, true, None).reg;
+            let mut any = equal(self, first, true, None);
+            for constant in others {
+                let found = equal(self, constant, true, None);
                 any = self.vectors.or(any, found);
             }
             return self.vectors.among(any, holds, under);
         }
         // It is no member if it differs from each constant.
-        let mut none = self.equal(field, first, false, under).reg;
-        for constant in possible {
-            none = self.equal(field, constant, false, Some(none)).reg;
+        let mut none = equal(self, first, false, under);
+        for constant in others {
+            none = equal(self, constant, false, Some(none));
         }
         Mask::plain(match under {
             _ if !holds => none,
@@ -375,6 +412,15 @@ impl<V: Vectors> Builder<'_, V> {
             Atom::Computed(relation, left, right) => {
                 self.computed((relation, left, right), holds, under)
             }
+            Atom::CapturedFrom(offset, bytes) => {
+                let captured = self.captured();
+                let (offset, below) = (self.value(offset), self.vectors.number(bytes - 1));
+                // Every level adds.
+                let sum = self.vectors.arithmetic(Arithmetic::Add, offset, below);
+                let below = sum.unwrap_or(offset);
+                self.vectors.small_above((captured, Operand::Reg(below)), holds, under)
+            }
+            Atom::ComputedMember(value, set) => self.computed_member(value, set, holds, under),
             Atom::Captured(bytes) if (1..=i32::MAX as u32).contains(&bytes) => {
                 let lengths = self.lengths(bytes);
                 self.vectors.small_above(lengths, holds, under)
@@ -405,7 +451,7 @@ impl<V: Vectors> Masks for Builder<'_, V> {
 
     fn comparisons(&self, test: Test) -> usize {
         match test {
-            Test::Lanes(Atom::Member(_, set)) => {
+            Test::Lanes(Atom::Member(_, set) | Atom::ComputedMember(_, set)) => {
                 self.function.sets.get(set.0 as usize).map_or(1, |constants| constants.len())
             }
             _ => 1,

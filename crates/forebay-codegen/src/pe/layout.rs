@@ -240,7 +240,9 @@ impl Layout {
                 }
                 Atom::Member(field, set) => members.push((atom, Lookup { field, set })),
                 Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
-                Atom::Computed(..) => return Err(Misfit::Atom),
+                Atom::Computed(..) | Atom::CapturedFrom(..) | Atom::ComputedMember(..) => {
+                    return Err(Misfit::Atom);
+                }
             }
         }
         layout.cover(parts.iter().map(|(_, _, elements)| elements.as_slice()));

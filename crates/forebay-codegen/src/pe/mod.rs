@@ -32,6 +32,7 @@
 //! | `lanes` | both in one loop, 16 or 8 packets an iteration, for few bytes or arithmetic |
 //! | `groups` | the tests of its nodes |
 //! | `columns` | the bytes of the packets that `lanes` compares |
+//! | `gather` | bytes at an offset that is computed for each packet |
 //! | `vectors` | the operations that both need, of AVX-512 (`wide`) and AVX2 (`narrow`) |
 //! | `sharing` | tests that two paths share |
 //! | `packets` | offsets and addresses of packets |
@@ -47,6 +48,7 @@ pub mod decision;
 mod elements;
 mod extract;
 mod extract_avx2;
+mod gather;
 mod groups;
 mod lanes;
 pub mod layout;

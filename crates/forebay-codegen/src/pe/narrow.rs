@@ -137,6 +137,16 @@ impl Vectors for Narrow<'_> {
         self.op(Code::VEX_Vinserti128_ymm_ymm_xmmm128_imm8, RegClass::Vector, operands, cost)
     }
 
+    fn instruction(
+        &mut self,
+        [_, code]: [Code; 2],
+        class: RegClass,
+        operands: Vec<Operand>,
+        cost: (Units, u8),
+    ) -> Reg {
+        self.op(code, class, operands, cost)
+    }
+
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
         let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];
         let cost = (Units::SHUFFLE, latency::SIMPLE);

@@ -44,6 +44,11 @@ pub(super) fn offsets(body: &mut LoopBody, packet: i32, count: i32, note: u32) -
 pub(super) fn two_offsets(body: &mut LoopBody, packet: i32, note: u32) -> [Reg; 2] {
     let memory = Operand::Memory(entry(Table::Offset, 4 * packet));
     let both = body.op(Code::Mov_r64_rm64, RegClass::General, vec![memory], (Units::LOAD, 0), note);
+    halves(body, both, note)
+}
+
+/// The low and the high 32 bits of a register.
+pub(super) fn halves(body: &mut LoopBody, both: Reg, note: u32) -> [Reg; 2] {
     let simple = (Units::ALU, latency::SIMPLE);
     // A 32-bit move clears the upper half.
     let first =

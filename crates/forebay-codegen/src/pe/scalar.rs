@@ -52,7 +52,9 @@ pub(super) fn select(
                 return Err(Unsuited::Predicate(format!("in a set of {count}")));
             }
             Atom::Captured(_) | Atom::WireAtLeast(_) | Atom::WireEqual(_) => {}
-            Atom::Computed(..) => return Err(Unsuited::Predicate("arithmetic".to_owned())),
+            Atom::Computed(..) | Atom::CapturedFrom(..) | Atom::ComputedMember(..) => {
+                return Err(Unsuited::Predicate("arithmetic".to_owned()));
+            }
         }
     }
     let mut builder = Builder::new(options, decision);
@@ -248,7 +250,10 @@ impl Builder {
                 let reg = self.load(Table::WireLen, 0, false);
                 self.alu(Code::Xor_rm32_imm32, reg, Operand::Immediate(bytes as i32))
             }
-            Atom::Member(..) | Atom::Computed(..) => self.none(),
+            Atom::Member(..)
+            | Atom::Computed(..)
+            | Atom::CapturedFrom(..)
+            | Atom::ComputedMember(..) => self.none(),
         }
     }
 

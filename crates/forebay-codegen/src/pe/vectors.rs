@@ -4,7 +4,8 @@ use forebay_filter::ir::Arithmetic;
 use iced_x86::Code;
 
 use super::algebra::{Accepted, Logic, Mask};
-use crate::mir::{Address, LoopBody, Operand, Reg};
+use crate::machine::Units;
+use crate::mir::{Address, LoopBody, Operand, Reg, RegClass};
 
 /// Comparisons of unsigned numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +94,15 @@ pub(super) trait Vectors: Logic {
 
     /// Inserts 16 bytes of memory into `vector` at `position`; the first insertion makes the vector.
     fn insert(&mut self, vector: Option<Reg>, from: Address, position: i32) -> Reg;
+
+    /// An instruction that every level has: its codes with AVX-512 and with AVX2.
+    fn instruction(
+        &mut self,
+        codes: [Code; 2],
+        class: RegClass,
+        operands: Vec<Operand>,
+        cost: (Units, u8),
+    ) -> Reg;
 
     /// Two lanes of `a` and two of `b` in each 128 bits, selected by `lanes`, as `vshufps` does.
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg;

@@ -136,6 +136,16 @@ impl Vectors for Wide<'_> {
         self.op(code, RegClass::Vector, operands, cost, None)
     }
 
+    fn instruction(
+        &mut self,
+        [code, _]: [Code; 2],
+        class: RegClass,
+        operands: Vec<Operand>,
+        cost: (Units, u8),
+    ) -> Reg {
+        self.op(code, class, operands, cost, None)
+    }
+
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg {
         let code = Code::EVEX_Vshufps_zmm_k1z_zmm_zmmm512b32_imm8;
         let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(lanes as i32)];

@@ -19,7 +19,7 @@ use forebay_packet::LinkType;
 /// of registers: general ones for packets' offsets, vectors for columns, or
 /// opmasks for nodes with two ways on. At most three quarters more are allowed for
 /// these.
-const SHORT_OF_REGISTERS: [&str; 14] = [
+const SHORT_OF_REGISTERS: [&str; 15] = [
     "(tcp port 80 or udp port 53) or (vlan and (tcp port 80 or udp port 53))",
     "dst port 3000",
     "host 10.0.0.1 and (port 80 or port 443 or port 8080) and not host 10.0.0.2",
@@ -35,6 +35,7 @@ const SHORT_OF_REGISTERS: [&str; 14] = [
     "tcp port 80 and (((ip[2:2] - ((ip[0]&0xf)<<2)) - ((tcp[12]&0xf0)>>2)) != 0)",
     "tcp portrange 6000-6063 and not port 6010 or udp portrange 33434-33523",
     "tcp src port 80 and ip[2:2] > 1400 and ip[6] & 0x40 != 0",
+    "tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420",
     "tcp[tcpflags] & (tcp-syn|tcp-fin) != 0 and not src and dst net 192.168.1.0/24",
     "udp portrange 1024-65535",
 ];
@@ -197,8 +198,7 @@ fn values_that_are_large_trees_are_left_to_list() {
 
 #[test]
 fn auto_takes_code_with_branches_that_prefetches_where_pe_does_not_pay() {
-    let get = "tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420";
-    let function = compile_function(get, LinkType::ETHERNET).unwrap();
+    let function = compile_function(&host_list(LISTED_HOSTS), LinkType::ETHERNET).unwrap();
     let prefetches = |patterns: usize, backend| {
         let options = Options {
             explain: true,

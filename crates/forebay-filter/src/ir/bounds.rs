@@ -108,6 +108,12 @@ impl Bounds {
     }
 }
 
+/// By value of `function`: the greatest number that it may be, whatever the packet has.
+#[must_use]
+pub fn greatest_values(function: &Function) -> Vec<u32> {
+    Bounds::of_all(function).into_iter().map(|bounds| bounds.high).collect()
+}
+
 /// Every bit up to the highest one of `number`.
 fn all_bits_of(number: u32) -> u32 {
     u32::MAX.checked_shr(number.leading_zeros()).unwrap_or(0)

@@ -43,6 +43,7 @@ pub mod simplify;
 pub mod text;
 pub mod verify;
 
+pub use bounds::greatest_values;
 pub use function::{
     Arithmetic, Block, BlockId, Edge, Function, Predicate, Relation, SetId, Terminator, Value,
     ValueId, Width,

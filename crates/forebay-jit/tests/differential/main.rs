@@ -7,6 +7,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod computed;
 mod corners;
 mod corpus;
 mod edges;

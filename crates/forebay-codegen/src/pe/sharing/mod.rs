@@ -218,7 +218,11 @@ fn offset_of(atom: &mut Atom) -> Option<&mut u32> {
             Some(&mut field.offset)
         }
         Atom::Captured(bytes) => Some(bytes).filter(|bytes| Region::of(**bytes).is_none()),
-        Atom::WireAtLeast(_) | Atom::WireEqual(_) | Atom::Computed(..) => None,
+        Atom::WireAtLeast(_)
+        | Atom::WireEqual(_)
+        | Atom::CapturedFrom(..)
+        | Atom::Computed(..)
+        | Atom::ComputedMember(..) => None,
     }
 }
 
@@ -244,6 +248,7 @@ pub(super) fn work(function: &Function, decision: &Decision, wide: bool) -> usiz
                 }
                 2 + constants(function, atom) * if wide { 1 } else { 2 }
             }
+            Atom::ComputedMember(..) => 2 + constants(function, atom) * if wide { 1 } else { 2 },
             // The length is chosen, too.
             Atom::Captured(bytes) if Region::of(bytes).is_some() => 3,
             _ => 2,
@@ -255,7 +260,9 @@ pub(super) fn work(function: &Function, decision: &Decision, wide: bool) -> usiz
 /// The constants that a test compares a field with.
 fn constants(function: &Function, test: Atom) -> usize {
     match test {
-        Atom::Member(_, set) => function.sets.get(set.0 as usize).map_or(0, Vec::len),
+        Atom::Member(_, set) | Atom::ComputedMember(_, set) => {
+            function.sets.get(set.0 as usize).map_or(0, Vec::len)
+        }
         _ => 1,
     }
 }

@@ -1,0 +1,163 @@
+//! Functions that load bytes at offsets which they compute, as behind headers of any length: lanes do so,
+//! too, and read bytes that were not captured.
+
+use std::fmt::Write as _;
+
+use forebay_filter::ir::Function;
+use forebay_filter::ir::text::parse;
+use forebay_jit::{Backend, Filter, Isa, Options, Packets, Tally, Verified, cpu};
+use forebay_packet::random::Random;
+
+use crate::support::corpus::full;
+use crate::support::guarded::Guarded;
+
+/// Numbers that bytes of packets have, and constants consist of.
+const NUMBERS: [u32; 6] = [0x45, 0x50, 0x80, 0x06, 0xff, 0];
+
+/// Packets from the start of the memory to its end.
+const PAGES: usize = 4;
+const BYTES: usize = 128;
+const PACKETS: usize = PAGES * 4096 / BYTES;
+
+/// Lines of a function.
+#[derive(Default)]
+struct Text {
+    values: Vec<String>,
+    blocks: Vec<String>,
+}
+
+impl Text {
+    /// The number of a value.
+    fn value(&mut self, value: String) -> usize {
+        let known = self.values.iter().position(|other| *other == value);
+        known.unwrap_or_else(|| {
+            self.values.push(value);
+            self.values.len() - 1
+        })
+    }
+
+    /// A block that goes on if `test` holds, and else to an end.
+    fn test(&mut self, test: &str, otherwise: &str) {
+        let next = self.blocks.len() + 1;
+        self.blocks.push(format!("if {test} then b{next} else {otherwise}"));
+    }
+
+    /// Part of an offset: some bits of a byte that a test has made sure of.
+    fn part(&mut self, random: &mut Random) -> usize {
+        // The length of an IP header is taken to be 20.
+        let (at, mask, shift) = match random.index(4) {
+            0 => (14, 0xf, "<< 2"),
+            1 => (random.index(40), 0xf0, ">> 2"),
+            2 => (random.index(40), 0x3f, ">> 1"),
+            _ => (random.index(40), 0x7, "* 6"),
+        };
+        self.test(&format!("captured >= {}", at + 1), "reject");
+        let byte = self.value(format!("byte[{at}]"));
+        let bits = self.value(format!("v{byte} & {mask:#x}"));
+        self.value(format!("v{bits} {shift}"))
+    }
+
+    /// A load at a computed offset, which a test has made sure of, and a test of it.
+    fn load(&mut self, random: &mut Random, set: &[u32]) {
+        let mut offset = self.part(random);
+        if random.index(3) > 0 {
+            let other = self.part(random);
+            offset = self.value(format!("v{offset} + v{other}"));
+        }
+        let (width, bytes) = random.pick(&[("byte", 1), ("half", 2), ("word", 4)]);
+        let displacement = random.index(60);
+        let otherwise = random.pick(&["accept", "reject", "reject"]);
+        self.test(&format!("captured >= v{offset} + {}", displacement + bytes), otherwise);
+        let mut loaded = self.value(format!("{width}[v{offset} + {displacement}]"));
+        if random.index(4) == 0 {
+            loaded = self.value(format!("v{loaded} & {:#x}", random.pick(&[0x0f, 0xf0, 0x8040])));
+        }
+        let number = (0..bytes).fold(0, |number, _| number << 8 | random.pick(&NUMBERS));
+        let test = match random.index(5) {
+            0 if set.len() > 1 => "in s0".to_owned(),
+            1 => format!(">= {number:#x}"),
+            2 => format!("& {:#x} != 0", number | 1),
+            _ => format!("== {:#x}", random.pick(set) & (u32::MAX >> (32 - 8 * bytes as u32))),
+        };
+        let ends = random.pick(&[("accept", "next"), ("next", "reject"), ("reject", "next")]);
+        let next = format!("b{}", self.blocks.len() + 1);
+        let [then, otherwise] = [ends.0, ends.1].map(|end| end.replace("next", &next));
+        self.blocks.push(format!("if v{loaded} {test} then {then} else {otherwise}"));
+    }
+}
+
+fn function(random: &mut Random) -> Function {
+    let mut set: Vec<u32> = (0..1 + random.index(5))
+        .map(|_| (0..1 + random.index(4)).fold(0, |all, _| all << 8 | random.pick(&NUMBERS)))
+        .collect();
+    set.sort_unstable();
+    set.dedup();
+    let mut text = Text::default();
+    if random.index(2) == 0 {
+        text.test("captured >= 14", "reject");
+        let guard = text.value("byte[13]".to_owned());
+        text.test(&format!("v{guard} == {:#x}", random.pick(&NUMBERS)), "reject");
+    }
+    for _ in 0..1 + random.index(2) {
+        text.load(random, &set);
+    }
+    let (accept, reject) = (text.blocks.len(), text.blocks.len() + 1);
+    let mut all = String::new();
+    for (number, value) in text.values.iter().enumerate() {
+        let _ = writeln!(all, "v{number} = {value}");
+    }
+    if text.blocks.iter().any(|block| block.contains("in s0")) {
+        let listed: Vec<String> = set.iter().map(|one| format!("{one:#x}")).collect();
+        let _ = writeln!(all, "s0 = {{ {} }}", listed.join(", "));
+    }
+    for (number, block) in text.blocks.iter().enumerate() {
+        let block = block.replace("accept", &format!("b{accept}"));
+        let _ = writeln!(all, "b{number}: {}", block.replace("reject", &format!("b{reject}")));
+    }
+    let _ = writeln!(all, "b{accept}: return 96\nb{reject}: return 0");
+    parse(&all).unwrap_or_else(|error| panic!("{error}\n{all}"))
+}
+
+#[test]
+fn bytes_at_computed_offsets_give_the_verdicts_of_the_interpreter() {
+    let count = if full() { 20_000 } else { 400 };
+    let (mut in_lanes, mut told_apart, mut tally) = ([0; 4], 0, Tally::default());
+    let mut memory = Guarded::new(PAGES);
+    for seed in 0..count {
+        let mut random = Random::new(seed);
+        let function = function(&mut random);
+        let verified =
+            Verified::new(function.clone()).unwrap_or_else(|e| panic!("{e}\n{function}"));
+        for byte in memory.bytes_mut() {
+            let any = random.index(12) == 0;
+            *byte = if any { random.next() as u8 } else { random.pick(&NUMBERS) as u8 };
+        }
+        let offset: Vec<u32> = (0..PACKETS).map(|packet| (packet * BYTES) as u32).collect();
+        let length = |_| if random.index(2) == 0 { BYTES } else { random.index(BYTES + 1) };
+        let captured: Vec<u32> = (0..PACKETS).map(length).map(|length| length as u32).collect();
+        let packets = Packets::new(memory.bytes(), &offset, &captured, &captured).unwrap();
+        let truth: Vec<u32> =
+            (0..PACKETS).map(|i| function.run(packets.packet(i), packets.wire_len(i))).collect();
+        told_apart += u64::from(truth.iter().any(|verdict| *verdict != truth[0]));
+        for (level, isa) in Isa::ALL.into_iter().enumerate() {
+            for form in 0..2 {
+                let Ok(mut options) = Options::new(Backend::Pe, Some(isa)) else { continue };
+                options.codegen.pe_form = form;
+                let filter = Filter::of_function(&verified, &options).unwrap();
+                let mut verdicts = vec![7; PACKETS];
+                tally += filter.run_batch(&packets, &mut verdicts);
+                assert_eq!(verdicts, truth, "seed {seed}, {isa}, form {form}:\n{function}");
+                in_lanes[level] += u64::from(form == 0 && filter.backend() == Backend::Pe);
+            }
+        }
+    }
+    println!(
+        "of {count}, by level, {in_lanes:?} in lanes, {told_apart} tell packets apart: {tally:?}"
+    );
+    let levels = Isa::ALL.into_iter().zip(in_lanes).skip(1);
+    for (isa, in_lanes) in levels.filter(|&(isa, _)| isa <= cpu::detect()) {
+        assert!(in_lanes > count * 9 / 10, "{isa}: {in_lanes}");
+    }
+    assert!(told_apart > count / 2, "{told_apart}");
+    assert!(tally.edge > 0 && tally.slow > 0 && tally.batch > tally.slow, "{tally:?}");
+}
