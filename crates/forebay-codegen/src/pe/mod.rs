@@ -24,6 +24,7 @@
 //! |---|---|
 //! | `straighten` | removes block parameters by copying blocks |
 //! | [`atom`] | predicates of the IR that lanes can evaluate |
+//! | `shape` | values that are fields, shifted and masked |
 //! | [`decision`] | the decision function over them |
 //! | [`layout`] | their places in the signature |
 //! | `extract`, `extract_avx2` | the extraction loop |
@@ -56,6 +57,7 @@ mod loops;
 mod narrow;
 mod packets;
 mod scalar;
+mod shape;
 mod sharing;
 mod straighten;
 mod vectors;
