@@ -210,7 +210,7 @@ fn schedule_predicated(
 }
 
 /// The predicated forms of `function`, each with its level, best first. Where 512-bit instructions are
-/// executed in halves, AVX2 may be the best for `auto` at any level above it.
+/// executed in halves, those of AVX2 are first for `auto` that the cost model predicts to be faster.
 fn forms<'a>(
     function: &'a Function,
     options: &Options,
@@ -222,9 +222,9 @@ fn forms<'a>(
         && options.isa >= Isa::Avx512Bw
         && let Some(limit) = cost::limit_in_halves(forms[0].cycles())
         && let Ok(forms) = pe::forms(function, &Options { isa: Isa::Avx2, ..*options })
-        && forms[0].cycles() < limit
     {
         narrow = forms;
+        narrow.retain(|form| form.cycles() < limit);
     }
     let of = |isa| move |form| (isa, form);
     Ok(narrow

@@ -118,6 +118,8 @@ pub struct Reader<'a> {
     pub assumptions: Vec<Assumption>,
     /// The assumptions of the last predicate, a bit each.
     relied_on: u32,
+    /// Whether there was an assumption without a bit left for it.
+    too_many: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -126,7 +128,14 @@ impl<'a> Reader<'a> {
     pub fn new(function: &'a Function) -> Self {
         let operations = operations(function);
         let greatest = OnceCell::new();
-        Self { function, operations, greatest, assumptions: Vec::new(), relied_on: 0 }
+        Self {
+            function,
+            operations,
+            greatest,
+            assumptions: Vec::new(),
+            relied_on: 0,
+            too_many: false,
+        }
     }
 
     /// The literal for `predicate`, and its assumptions as bits; `None` if no
@@ -175,7 +184,7 @@ impl<'a> Reader<'a> {
                 }
             },
         };
-        Some((literal, self.relied_on))
+        (!self.too_many).then_some((literal, self.relied_on))
     }
 
     /// Whether `value` may be read as a tree.
@@ -271,27 +280,40 @@ impl<'a> Reader<'a> {
         if let Some(number) = self.function.as_constant(value) {
             return Some(number);
         }
-        if let Some(Shape::Field { field, left: 2 }) = self.shape(value)
-            && field.bytes == 1
-            && field.mask == 0x0f
-        {
-            self.assume(Assumption { field, value: USUAL_HEADER_WORDS })?;
-            return Some(USUAL_HEADER_WORDS << 2);
-        }
-        let Value::Binary { op: Arithmetic::Add, left, right } = self.function.get(value) else {
-            return None;
+        let before = (self.relied_on, self.assumptions.len());
+        let assumed = match self.function.get(value) {
+            Value::Binary { op: Arithmetic::Add, left, right } => self.assumed_sum(left, right),
+            _ => match self.shape(value) {
+                Some(Shape::Field { field, left: 2 }) if field.bytes == 1 && field.mask == 0x0f => {
+                    self.assume(Assumption { field, value: USUAL_HEADER_WORDS });
+                    Some(USUAL_HEADER_WORDS << 2)
+                }
+                _ => None,
+            },
         };
+        if assumed.is_none() {
+            // What was assumed for parts of it is not relied on.
+            self.relied_on = before.0;
+            self.assumptions.truncate(before.1);
+        }
+        assumed
+    }
+
+    fn assumed_sum(&mut self, left: ValueId, right: ValueId) -> Option<u32> {
         self.assumed(left)?.checked_add(self.assumed(right)?)
     }
 
-    fn assume(&mut self, assumption: Assumption) -> Option<()> {
+    fn assume(&mut self, assumption: Assumption) {
         let known = self.assumptions.iter().position(|known| *known == assumption);
-        let index = known.unwrap_or_else(|| {
-            self.assumptions.push(assumption);
-            self.assumptions.len() - 1
-        });
-        self.relied_on |= 1u32.checked_shl(index as u32)?;
-        Some(())
+        match known.unwrap_or(self.assumptions.len()) {
+            index if index as u32 >= u32::BITS => self.too_many = true,
+            index => {
+                self.relied_on |= 1 << index;
+                if known.is_none() {
+                    self.assumptions.push(assumption);
+                }
+            }
+        }
     }
 }
 

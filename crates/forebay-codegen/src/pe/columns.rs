@@ -12,6 +12,8 @@
 
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
 
+use rustc_hash::FxHashSet;
+
 use super::atom::{Atom, Field, Reader};
 use super::decision::Decision;
 use super::layout::LINE;
@@ -90,7 +92,8 @@ impl Window {
     }
 }
 
-/// Operations of [`gather`](super::gather::gather) that take a port of vectors, with AVX2 and with AVX-512.
+/// Operations of [`gather`](super::gather::gather), with AVX2 and with AVX-512: 15 and 31 on ports of vectors,
+/// and those in general registers, which share two of the four ports with them.
 const GATHER: [u32; 2] = [23, 40];
 
 /// The windows and costs of a filter.
@@ -267,16 +270,21 @@ struct Values<'a> {
     /// The greatest end of loads at computed offsets.
     end: u32,
     operations: u32,
+    /// Those that were read. Each is computed once.
+    known: FxHashSet<ValueId>,
 }
 
 impl<'a> Values<'a> {
     fn new(function: &'a Function, wide: bool) -> Self {
-        let reader = Reader::new(function);
-        Self { function, reader, wide, spans: Vec::new(), end: 0, operations: 0 }
+        let (reader, known) = (Reader::new(function), FxHashSet::default());
+        Self { function, reader, wide, spans: Vec::new(), end: 0, operations: 0, known }
     }
 
     /// Adds what `value` reads and takes; `None` if lanes cannot compute it.
     fn read(&mut self, value: ValueId) -> Option<()> {
+        if !self.known.insert(value) {
+            return Some(());
+        }
         match self.function.get(value) {
             Value::Load { width, index, displacement } => {
                 self.operations += 2;

@@ -231,6 +231,10 @@ fn auto_takes_long_loops_of_avx2_where_512_bits_are_executed_in_halves() {
         assert_eq!(lanes(Backend::Auto, isa, true, &short), 16);
     }
     assert_eq!(lanes(Backend::Auto, Isa::Avx2, true, &long), 8);
+    // AVX2 lanes have too few registers, and its signatures are slower.
+    let odd = "not portrange 6000-6063 or ip[40] = 7 or ip6 host ::1 or icmp";
+    let odd = compile_function(odd, LinkType::ETHERNET).unwrap();
+    assert_eq!(lanes(Backend::Auto, Isa::Avx512Vbmi, true, &odd), 16);
 }
 
 #[test]

@@ -3,9 +3,11 @@
 
 use std::fmt::Write as _;
 
+use forebay_filter::compile;
 use forebay_filter::ir::Function;
 use forebay_filter::ir::text::parse;
 use forebay_jit::{Backend, Filter, Isa, Options, Packets, Tally, Verified, cpu};
+use forebay_packet::LinkType;
 use forebay_packet::random::Random;
 
 use crate::support::corpus::full;
@@ -14,10 +16,10 @@ use crate::support::guarded::Guarded;
 /// Numbers that bytes of packets have, and constants consist of.
 const NUMBERS: [u32; 6] = [0x45, 0x50, 0x80, 0x06, 0xff, 0];
 
-/// Packets from the start of the memory to its end.
-const PAGES: usize = 4;
+const PAGES: usize = 1;
+/// The most bytes of a packet.
 const BYTES: usize = 128;
-const PACKETS: usize = PAGES * 4096 / BYTES;
+const PACKETS: usize = 160;
 
 /// Lines of a function.
 #[derive(Default)]
@@ -42,8 +44,14 @@ impl Text {
         self.blocks.push(format!("if {test} then b{next} else {otherwise}"));
     }
 
-    /// Part of an offset: some bits of a byte that a test has made sure of.
+    /// Part of an offset: some bits of a byte that a test has made sure of, now and then one at a computed offset.
     fn part(&mut self, random: &mut Random) -> usize {
+        if random.index(6) == 0 {
+            let (offset, displacement) = (self.part(random), random.index(20));
+            self.test(&format!("captured >= v{offset} + {}", displacement + 1), "reject");
+            let byte = self.value(format!("byte[v{offset} + {displacement}]"));
+            return self.value(format!("v{byte} & {:#x}", random.pick(&[0x3, 0x1f, 0x50])));
+        }
         // The length of an IP header is taken to be 20.
         let (at, mask, shift) = match random.index(4) {
             0 => (14, 0xf, "<< 2"),
@@ -132,10 +140,19 @@ fn bytes_at_computed_offsets_give_the_verdicts_of_the_interpreter() {
             let any = random.index(12) == 0;
             *byte = if any { random.next() as u8 } else { random.pick(&NUMBERS) as u8 };
         }
-        let offset: Vec<u32> = (0..PACKETS).map(|packet| (packet * BYTES) as u32).collect();
-        let length = |_| if random.index(2) == 0 { BYTES } else { random.index(BYTES + 1) };
-        let captured: Vec<u32> = (0..PACKETS).map(length).map(|length| length as u32).collect();
-        let packets = Packets::new(memory.bytes(), &offset, &captured, &captured).unwrap();
+        let end = memory.bytes().len();
+        // Some packets end the memory, the others are anywhere.
+        let placed: Vec<(u32, u32)> = (0..PACKETS)
+            .map(|packet| {
+                let length = if random.index(2) == 0 { BYTES } else { random.index(BYTES + 1) };
+                let start = if packet % 5 == 0 { end - length } else { random.index(end + 1) };
+                (start as u32, length.min(end - start) as u32)
+            })
+            .collect();
+        let (offset, captured): (Vec<u32>, Vec<u32>) = placed.into_iter().unzip();
+        let wire: Vec<u32> =
+            captured.iter().map(|length| length + random.index(9) as u32).collect();
+        let packets = Packets::new(memory.bytes(), &offset, &captured, &wire).unwrap();
         let truth: Vec<u32> =
             (0..PACKETS).map(|i| function.run(packets.packet(i), packets.wire_len(i))).collect();
         told_apart += u64::from(truth.iter().any(|verdict| *verdict != truth[0]));
@@ -160,4 +177,66 @@ fn bytes_at_computed_offsets_give_the_verdicts_of_the_interpreter() {
     }
     assert!(told_apart > count / 2, "{told_apart}");
     assert!(tally.edge > 0 && tally.slow > 0 && tally.batch > tally.slow, "{tally:?}");
+}
+
+/// Lanes add offsets in 32 bits. The last packets of so much memory are beyond these, or nearly.
+#[test]
+fn packets_at_the_end_of_four_gibibytes() {
+    let expression = "tcp[((tcp[12:1] & 0xf0) >> 2):4] = 0x47455420";
+    let mut memory = Guarded::new((1 << 20) + 1);
+    let mut packet = [0; 60];
+    packet[12] = 8;
+    (packet[14], packet[23], packet[46]) = (0x45, 6, 0x50);
+    packet[54..58].copy_from_slice(b"GET ");
+    let mut tables = [vec![0], vec![60], vec![60]];
+    for packet in 1..40 {
+        tables[0].push(u32::MAX - 60 * packet + 60);
+        tables[1].push(60);
+        tables[2].push(60);
+    }
+    for &start in &tables[0] {
+        memory.bytes_mut()[start as usize..][..60].copy_from_slice(&packet);
+    }
+    let packets = Packets::new(memory.bytes(), &tables[0], &tables[1], &tables[2]).unwrap();
+    for isa in Isa::ALL.into_iter().filter(|&isa| isa <= cpu::detect()) {
+        let options = Options::new(Backend::Pe, Some(isa)).unwrap();
+        let filter = Filter::of_expression(expression, LinkType::ETHERNET, &options).unwrap();
+        let mut verdicts = vec![0; tables[0].len()];
+        let tally = filter.run_batch(&packets, &mut verdicts);
+        assert!(verdicts.iter().all(|&verdict| verdict > 0), "{isa}: {verdicts:?}");
+        assert_eq!(tally.edge > 0, isa > Isa::Scalar, "{isa}: {tally:?}");
+    }
+}
+
+/// Of more header lengths than there are bits for, none is taken for granted.
+#[test]
+fn more_assumptions_than_can_be_told_apart() {
+    for terms in [32, 33, 40] {
+        let mut expression = "(ether[0] = 7 and ip[(ip[0]&0xf)<<2] = 1)".to_owned();
+        for term in 1..terms {
+            let _ = write!(expression, " or ip[(ip[{term}]&0xf)<<2] = 1");
+        }
+        // All lengths but the last one are the usual one.
+        let mut memory = vec![5_u8; 128 * 128];
+        for (i, packet) in memory.chunks_mut(128).enumerate() {
+            (packet[0], packet[12], packet[13], packet[14]) = (6, 8, 0, 0x45);
+            packet[14 + terms - 1] = (i % 16) as u8;
+            (packet[58], packet[62]) = ((i % 2) as u8, (i / 16 % 2) as u8);
+        }
+        let offset: Vec<u32> = (0..128).map(|packet| packet * 128).collect();
+        let length = vec![128; 128];
+        let packets = Packets::new(&memory, &offset, &length, &length).unwrap();
+        let program = compile(&expression, LinkType::ETHERNET).unwrap();
+        let truth: Vec<u32> = (0..128).map(|i| program.run(packets.packet(i), 128)).collect();
+        for isa in Isa::ALL.into_iter().filter(|&isa| isa <= cpu::detect()) {
+            for backend in [Backend::Pe, Backend::Auto] {
+                let options = Options::new(backend, Some(isa)).unwrap();
+                let filter = Filter::compile(&program, &options).unwrap();
+                filter.finish().unwrap();
+                let mut verdicts = vec![7; 128];
+                filter.run_batch(&packets, &mut verdicts);
+                assert_eq!(verdicts, truth, "{terms} terms, {backend}, {isa}");
+            }
+        }
+    }
 }
