@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use forebay_filter::compile;
 use forebay_filter::ir::Function;
-use forebay_filter::ir::text::parse;
 use forebay_jit::{Backend, Filter, Isa, Options, Packets, Tally, Verified, cpu};
 use forebay_packet::LinkType;
 use forebay_packet::random::Random;
 
+use crate::lines::Lines;
 use crate::support::corpus::full;
 use crate::support::guarded::Guarded;
 
@@ -21,27 +21,14 @@ const PAGES: usize = 1;
 const BYTES: usize = 128;
 const PACKETS: usize = 160;
 
-/// Lines of a function.
 #[derive(Default)]
-struct Text {
-    values: Vec<String>,
-    blocks: Vec<String>,
-}
+struct Text(Lines);
 
 impl Text {
-    /// The number of a value.
-    fn value(&mut self, value: String) -> usize {
-        let known = self.values.iter().position(|other| *other == value);
-        known.unwrap_or_else(|| {
-            self.values.push(value);
-            self.values.len() - 1
-        })
-    }
-
     /// A block that goes on if `test` holds, and else to an end.
     fn test(&mut self, test: &str, otherwise: &str) {
-        let next = self.blocks.len() + 1;
-        self.blocks.push(format!("if {test} then b{next} else {otherwise}"));
+        let next = self.0.blocks.len() + 1;
+        self.0.blocks.push(format!("if {test} then b{next} else {otherwise}"));
     }
 
     /// Part of an offset: some bits of a byte that a test has made sure of, now and then one at a computed offset.
@@ -49,8 +36,8 @@ impl Text {
         if random.index(6) == 0 {
             let (offset, displacement) = (self.part(random), random.index(20));
             self.test(&format!("captured >= v{offset} + {}", displacement + 1), "reject");
-            let byte = self.value(format!("byte[v{offset} + {displacement}]"));
-            return self.value(format!("v{byte} & {:#x}", random.pick(&[0x3, 0x1f, 0x50])));
+            let byte = self.0.value(format!("byte[v{offset} + {displacement}]"));
+            return self.0.value(format!("v{byte} & {:#x}", random.pick(&[0x3, 0x1f, 0x50])));
         }
         // The length of an IP header is taken to be 20.
         let (at, mask, shift) = match random.index(4) {
@@ -60,9 +47,9 @@ impl Text {
             _ => (random.index(40), 0x7, "* 6"),
         };
         self.test(&format!("captured >= {}", at + 1), "reject");
-        let byte = self.value(format!("byte[{at}]"));
-        let bits = self.value(format!("v{byte} & {mask:#x}"));
-        self.value(format!("v{bits} {shift}"))
+        let byte = self.0.value(format!("byte[{at}]"));
+        let bits = self.0.value(format!("v{byte} & {mask:#x}"));
+        self.0.value(format!("v{bits} {shift}"))
     }
 
     /// A load at a computed offset, which a test has made sure of, and a test of it.
@@ -70,15 +57,15 @@ impl Text {
         let mut offset = self.part(random);
         if random.index(3) > 0 {
             let other = self.part(random);
-            offset = self.value(format!("v{offset} + v{other}"));
+            offset = self.0.value(format!("v{offset} + v{other}"));
         }
         let (width, bytes) = random.pick(&[("byte", 1), ("half", 2), ("word", 4)]);
         let displacement = random.index(60);
         let otherwise = random.pick(&["accept", "reject", "reject"]);
         self.test(&format!("captured >= v{offset} + {}", displacement + bytes), otherwise);
-        let mut loaded = self.value(format!("{width}[v{offset} + {displacement}]"));
+        let mut loaded = self.0.value(format!("{width}[v{offset} + {displacement}]"));
         if random.index(4) == 0 {
-            loaded = self.value(format!("v{loaded} & {:#x}", random.pick(&[0x0f, 0xf0, 0x8040])));
+            loaded = self.0.value(format!("v{loaded} & {:#x}", random.pick(&[0x0f, 0xf0, 0x8040])));
         }
         let number = (0..bytes).fold(0, |number, _| number << 8 | random.pick(&NUMBERS));
         let test = match random.index(5) {
@@ -88,9 +75,9 @@ impl Text {
             _ => format!("== {:#x}", random.pick(set) & (u32::MAX >> (32 - 8 * bytes as u32))),
         };
         let ends = random.pick(&[("accept", "next"), ("next", "reject"), ("reject", "next")]);
-        let next = format!("b{}", self.blocks.len() + 1);
+        let next = format!("b{}", self.0.blocks.len() + 1);
         let [then, otherwise] = [ends.0, ends.1].map(|end| end.replace("next", &next));
-        self.blocks.push(format!("if v{loaded} {test} then {then} else {otherwise}"));
+        self.0.blocks.push(format!("if v{loaded} {test} then {then} else {otherwise}"));
     }
 }
 
@@ -103,27 +90,13 @@ fn function(random: &mut Random) -> Function {
     let mut text = Text::default();
     if random.index(2) == 0 {
         text.test("captured >= 14", "reject");
-        let guard = text.value("byte[13]".to_owned());
+        let guard = text.0.value("byte[13]".to_owned());
         text.test(&format!("v{guard} == {:#x}", random.pick(&NUMBERS)), "reject");
     }
     for _ in 0..1 + random.index(2) {
         text.load(random, &set);
     }
-    let (accept, reject) = (text.blocks.len(), text.blocks.len() + 1);
-    let mut all = String::new();
-    for (number, value) in text.values.iter().enumerate() {
-        let _ = writeln!(all, "v{number} = {value}");
-    }
-    if text.blocks.iter().any(|block| block.contains("in s0")) {
-        let listed: Vec<String> = set.iter().map(|one| format!("{one:#x}")).collect();
-        let _ = writeln!(all, "s0 = {{ {} }}", listed.join(", "));
-    }
-    for (number, block) in text.blocks.iter().enumerate() {
-        let block = block.replace("accept", &format!("b{accept}"));
-        let _ = writeln!(all, "b{number}: {}", block.replace("reject", &format!("b{reject}")));
-    }
-    let _ = writeln!(all, "b{accept}: return 96\nb{reject}: return 0");
-    parse(&all).unwrap_or_else(|error| panic!("{error}\n{all}"))
+    text.0.function(&set)
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod corners;
 mod corpus;
 mod edges;
 mod filters;
+mod lines;
 mod mirrored;
 mod pairwise;
 mod random;

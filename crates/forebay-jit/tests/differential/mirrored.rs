@@ -1,8 +1,6 @@
 //! Functions whose paths test the same in different places, as those of ports and addresses do:
 //! lanes share such tests.
 
-use std::fmt::Write as _;
-
 use forebay_codegen::code::{Backend, Isa, Options as Codegen};
 use forebay_codegen::compile::compile;
 use forebay_filter::ir::Function;
@@ -10,6 +8,7 @@ use forebay_filter::ir::text::parse;
 use forebay_jit::{Filter, Options, Packets, Verified};
 use forebay_packet::random::Random;
 
+use crate::lines::Lines;
 use crate::support::corpus::full;
 
 /// Numbers that bytes of packets have, and constants consist of.
@@ -21,11 +20,10 @@ const BYTES: usize = 80;
 /// A test: the width of its field, where that is, and what follows `v == ` and the like.
 type Test = (&'static str, u32, String);
 
-/// A function as text, its blocks in the order of their numbers.
+/// A function under construction.
 struct Text<'a> {
     random: &'a mut Random,
-    values: Vec<String>,
-    blocks: Vec<String>,
+    lines: Lines,
 }
 
 impl Text<'_> {
@@ -33,29 +31,19 @@ impl Text<'_> {
         (0..bytes).fold(0, |number, _| number << 8 | self.random.pick(&NUMBERS))
     }
 
-    /// The number of the value that is this field.
-    fn value(&mut self, (width, offset): (&str, u32)) -> usize {
-        let value = format!("{width}[{offset}]");
-        let known = self.values.iter().position(|other| *other == value);
-        known.unwrap_or_else(|| {
-            self.values.push(value);
-            self.values.len() - 1
-        })
-    }
-
     /// Blocks that test the length, then the field, and go to a block or an end.
     fn test(&mut self, (width, offset, test): &Test, then: &str, otherwise: &str) {
-        let value = self.value((width, *offset));
+        let value = self.lines.value(format!("{width}[{offset}]"));
         let end = offset + bytes_of(width);
-        let next = self.blocks.len() + 1;
-        self.blocks.push(format!("if captured >= {end} then b{next} else reject"));
-        self.blocks.push(format!("if v{value} {test} then {then} else {otherwise}"));
+        let next = self.lines.blocks.len() + 1;
+        self.lines.blocks.push(format!("if captured >= {end} then b{next} else reject"));
+        self.lines.blocks.push(format!("if v{value} {test} then {then} else {otherwise}"));
     }
 
     /// A list of tests at offsets, each of which ends or goes on.
     fn list(&mut self, tests: &[Test], ends: &[u8], shift: u32) {
         for (number, ((width, offset, test), end)) in tests.iter().zip(ends).enumerate() {
-            let next = format!("b{}", self.blocks.len() + 2);
+            let next = format!("b{}", self.lines.blocks.len() + 2);
             let last = number + 1 == tests.len();
             let (then, otherwise) = match end {
                 _ if last => ("accept", "reject"),
@@ -76,13 +64,13 @@ impl Text<'_> {
             let fewer = self.random.index(4) / 3;
             return self.list(&tests[fewer..], &ends[fewer..], shift);
         };
-        let at = self.blocks.len();
+        let at = self.lines.blocks.len();
         self.test(guard, "then", "otherwise");
-        let then = self.blocks.len();
+        let then = self.lines.blocks.len();
         self.paths(guards, shifts, tests, ends, shift + further);
-        let otherwise = self.blocks.len();
+        let otherwise = self.lines.blocks.len();
         self.paths(guards, shifts, tests, ends, shift);
-        let test = &mut self.blocks[at + 1];
+        let test = &mut self.lines.blocks[at + 1];
         *test = test.replace("then then", &format!("then b{then}"));
         *test = test.replace("else otherwise", &format!("else b{otherwise}"));
     }
@@ -97,7 +85,7 @@ fn bytes_of(width: &str) -> u32 {
 }
 
 fn function(random: &mut Random) -> Function {
-    let mut text = Text { random, values: Vec::new(), blocks: Vec::new() };
+    let mut text = Text { random, lines: Lines::default() };
     let mut set: Vec<u32> = (0..6).map(|_| text.number(2)).collect();
     set.sort_unstable();
     set.dedup();
@@ -124,21 +112,7 @@ fn function(random: &mut Random) -> Function {
         .collect();
     let shifts: Vec<u32> = guards.iter().map(|_| 1 + text.random.index(24) as u32).collect();
     text.paths(&guards, &shifts, &tests, &ends, 0);
-    let (accept, reject) = (text.blocks.len(), text.blocks.len() + 1);
-    let mut all = String::new();
-    for (number, value) in text.values.iter().enumerate() {
-        let _ = writeln!(all, "v{number} = {value}");
-    }
-    if text.blocks.iter().any(|block| block.contains("in s0")) {
-        let listed: Vec<String> = set.iter().map(|one| format!("{one:#x}")).collect();
-        let _ = writeln!(all, "s0 = {{ {} }}", listed.join(", "));
-    }
-    for (number, block) in text.blocks.iter().enumerate() {
-        let block = block.replace("accept", &format!("b{accept}"));
-        let _ = writeln!(all, "b{number}: {}", block.replace("reject", &format!("b{reject}")));
-    }
-    let _ = writeln!(all, "b{accept}: return 96\nb{reject}: return 0");
-    parse(&all).unwrap_or_else(|error| panic!("{error}\n{all}"))
+    text.lines.function(&set)
 }
 
 #[test]
