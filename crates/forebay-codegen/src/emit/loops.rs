@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!         tables and invariants into their registers
+//!         prefetches of the first packets, if the loop prefetches later ones
 //!         r12 = 0;  r13 = ⌊(count − lookahead) / step⌋ · step − least · step
 //!         if r13 < 0 goto rest
 //!         prologue
@@ -27,14 +28,17 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::assembler::{Assembler, EncodeError, Label};
 use super::instruction_form::{Encoding, InstructionForm, Placement};
-use crate::convention::{CALLEE_SAVED, argument};
-use crate::mir::{InvariantSource, LoopBody, PoolId};
+use crate::convention::{CALLEE_SAVED, Table, argument};
+use crate::mir::{Address, Base, InvariantSource, LoopBody, Operand, PoolId};
 use crate::regalloc::{ARGUMENTS, Allocation, BOUND, PACKET, table_register, tables_used};
 use crate::sched::ScheduledLoop;
 use crate::sched::expand::Instance;
 
-/// Transfers a number to an opmask register, before the loop.
+/// Transfers a number to an opmask register, and holds offsets, before the loop.
 const TEMPORARY: Register = Register::RAX;
+
+/// Packets that the loop in front prefetches in an iteration.
+const AT_ONCE: i32 = 4;
 
 /// Appends a function that runs `loops` one after another over all packets of a
 /// batch, and returns the label of its start. The batch must have at least as
@@ -131,7 +135,11 @@ impl<'a> LoopEmitter<'a> {
                 InvariantSource::Address(_) => {}
             }
         }
-        // General registers last: opmasks are loaded through one.
+        for table in tables_used(body) {
+            self.load_argument(table_register(table), table.argument())?;
+        }
+        self.prefetch_first(body)?;
+        // General registers last: one is temporary until here.
         for invariant in &body.invariants {
             if let InvariantSource::Address(id) = invariant.source {
                 let register = self.scheduled.single.allocation.register(invariant.reg, 0);
@@ -140,12 +148,43 @@ impl<'a> LoopEmitter<'a> {
                 self.assembler.push_with_constant(&lea, id, 0)?;
             }
         }
-        for table in tables_used(body) {
-            self.load_argument(table_register(table), table.argument())?;
+        self.clear_packet()
+    }
+
+    fn clear_packet(&mut self) -> Result<(), EncodeError> {
+        let low = Register::EAX + (PACKET as u32 - Register::RAX as u32);
+        self.push(Instruction::with2(Code::Xor_r32_rm32, low, low))
+    }
+
+    /// Prefetches the packets that no iteration prefetches: as many as the lookahead, or all but a few, as
+    /// [`AT_ONCE`] or an iteration's are prefetched together.
+    fn prefetch_first(&mut self, body: &LoopBody) -> Result<(), EncodeError> {
+        let Some((prefetch, byte)) = prefetched(body) else { return Ok(()) };
+        self.note("prefetch of the first packets");
+        let distance = body.lookahead as i32;
+        let at_once = AT_ONCE.min(self.step).min(distance);
+        let (few, again) = (self.assembler.label(), self.assembler.label());
+        let done = self.assembler.label();
+        self.load_argument(BOUND, argument::COUNT)?;
+        self.with_number(Code::Cmp_rm64_imm8, Code::Cmp_rm64_imm32, BOUND, distance)?;
+        self.assembler.jump(Code::Jle_rel32_64, few)?;
+        self.push(Instruction::with2(Code::Mov_rm64_imm32, BOUND, distance))?;
+        self.assembler.bind(few);
+        self.with_number(Code::Sub_rm64_imm8, Code::Sub_rm64_imm32, BOUND, at_once)?;
+        self.assembler.jump(Code::Jl_rel32_64, done)?;
+        self.clear_packet()?;
+        self.assembler.bind(again);
+        let (offsets, base) = (table_register(Table::Offset), table_register(Table::Base));
+        for packet in 0..i64::from(at_once) {
+            let offset = at(offsets, PACKET, 4, 4 * packet);
+            self.push(Instruction::with2(Code::Mov_r32_rm32, Register::EAX, offset))?;
+            self.push(Instruction::with1(prefetch, at(base, TEMPORARY, 1, i64::from(byte))))?;
         }
-        let (low, code) =
-            (Register::EAX + (PACKET as u32 - Register::RAX as u32), Code::Xor_r32_rm32);
-        self.push(Instruction::with2(code, low, low))
+        self.add(PACKET, at_once)?;
+        self.push(Instruction::with2(Code::Cmp_r64_rm64, PACKET, BOUND))?;
+        self.assembler.jump(Code::Jle_rel32_64, again)?;
+        self.assembler.bind(done);
+        Ok(())
     }
 
     fn set_mask(&mut self, code: Code, register: Register, bits: u64) -> Result<(), EncodeError> {
@@ -305,6 +344,22 @@ impl<'a> LoopEmitter<'a> {
     }
 }
 
+fn at(base: Register, index: Register, scale: u32, displacement: i64) -> MemoryOperand {
+    MemoryOperand::with_base_index_scale_displ_size(base, index, scale, displacement, 1)
+}
+
+/// The instruction by which a loop prefetches packets, and the byte that it prefetches.
+fn prefetched(body: &LoopBody) -> Option<(Code, i32)> {
+    body.ops.iter().find_map(|op| match op.operands[..] {
+        [Operand::Memory(Address { base: Base::Table(Table::Base), displacement, .. })]
+            if op.ahead && op.dest.is_none() =>
+        {
+            Some((op.code, displacement))
+        }
+        _ => None,
+    })
+}
+
 fn push(
     assembler: &mut Assembler,
     instruction: Result<Instruction, IcedError>,
@@ -321,143 +376,4 @@ fn created(instruction: Result<Instruction, IcedError>) -> Result<Instruction, E
 }
 
 #[cfg(test)]
-mod tests {
-    use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::code::{Isa, Scheduling};
-    use crate::convention::Table;
-    use crate::emit::assembler::Assembled;
-    use crate::mir::Operand;
-    use crate::sched::samples::{extraction, random_body};
-    use crate::sched::{Options, schedule_loop};
-
-    /// Runs the frame of `code` over a batch of `count`. Returns, for each access
-    /// to a table, the packet number plus displacement in bytes, and the
-    /// instruction's memory base.
-    fn accesses(code: &Assembled, count: i64) -> Vec<(Mnemonic, Register, i64)> {
-        let options = DecoderOptions::NONE;
-        let (mut packet, mut bound, mut flags) = (i64::MIN, i64::MIN, 0);
-        let mut seen = Vec::new();
-        let mut ip = 0;
-        loop {
-            let instruction =
-                Decoder::with_ip(64, &code.bytes[ip as usize..code.constants_at], ip, options)
-                    .decode();
-            assert!(!instruction.is_invalid(), "no instruction at byte {ip}");
-            ip = instruction.next_ip();
-            let number = || match instruction.op1_kind() {
-                OpKind::Register if instruction.op1_register() == BOUND => bound,
-                OpKind::Memory if instruction.memory_base() == ARGUMENTS => count,
-                OpKind::Memory => bound + instruction.memory_displacement64() as i64,
-                _ => instruction.immediate(1) as i64,
-            };
-            let jumps = match instruction.mnemonic() {
-                Mnemonic::Ret => return seen,
-                Mnemonic::Jmp => true,
-                Mnemonic::Jl | Mnemonic::Jb => flags < 0,
-                Mnemonic::Jle => flags <= 0,
-                Mnemonic::Jae => flags >= 0,
-                _ => false,
-            };
-            if jumps {
-                ip = instruction.near_branch_target();
-            }
-            match (instruction.op0_register(), instruction.mnemonic()) {
-                (Register::R12D, Mnemonic::Xor) => packet = 0,
-                (PACKET, Mnemonic::Add) => packet += number(),
-                (PACKET, Mnemonic::Lea) => packet = number(),
-                (PACKET, Mnemonic::Cmp) => flags = packet - number(),
-                (BOUND, Mnemonic::Mov) => bound = number(),
-                (BOUND, Mnemonic::Add) => bound += number(),
-                (BOUND, Mnemonic::And) => bound &= number(),
-                (BOUND, Mnemonic::Sub) => (bound, flags) = (bound - number(), bound - number()),
-                (_, mnemonic) if instruction.memory_index() == PACKET => {
-                    let scale = i64::from(instruction.memory_index_scale());
-                    let at = packet * scale + instruction.memory_displacement64() as i64;
-                    seen.push((mnemonic, instruction.memory_base(), at));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn assembled(body: &LoopBody, scheduling: Scheduling) -> Option<Assembled> {
-        let options = Options { load_latency: 5, scheduling };
-        let scheduled = schedule_loop(body, &options, Isa::Avx512Vbmi).ok()?;
-        let mut assembler = Assembler::default();
-        for entry in 0..2u8 {
-            assembler.pool.add(&[entry; 64], 64);
-        }
-        let entry = emit_batch_function(&mut assembler, &[scheduled]).expect("it can be encoded");
-        let assembled = assembler.finish().expect("labels are bound");
-        assert_eq!(assembled.offset(entry), Some(0));
-        Some(assembled)
-    }
-
-    /// The accesses of the ops of `body` in a batch of `count`; for ops with
-    /// lookahead, all that are permitted.
-    fn expected(body: &LoopBody, count: i64, ahead: bool) -> Vec<(Mnemonic, Register, i64)> {
-        let step = i64::from(body.step);
-        let whole = (0..count / step).map(|iteration| iteration * step);
-        let ragged = (count % step != 0).then(|| count - step);
-        let mut result = Vec::new();
-        for packet in whole.chain(ragged) {
-            for op in body.ops.iter().filter(|op| op.ahead == ahead) {
-                for operand in &op.operands {
-                    if let Operand::Memory(address) = operand
-                        && let crate::mir::Index::Packet(scale) = address.index
-                        && let crate::mir::Base::Table(table) = address.base
-                    {
-                        let at = packet * i64::from(scale) + i64::from(address.displacement);
-                        result.push((op.code.mnemonic(), table_register(table), at));
-                    }
-                }
-            }
-        }
-        result.sort_unstable();
-        result
-    }
-
-    #[test]
-    fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
-        let body = extraction(2, 32);
-        let code = assembled(&body, Scheduling::Modulo).expect("registers suffice");
-        for count in 0..=256 {
-            let (offsets, mut rest): (Vec<_>, Vec<_>) = accesses(&code, count)
-                .into_iter()
-                .partition(|access| access.1 == table_register(Table::Offset));
-            rest.sort_unstable();
-            let stores = expected(&body, count, false);
-            let stores: Vec<_> =
-                stores.into_iter().filter(|a| a.1 == table_register(Table::Scratch)).collect();
-            assert_eq!(rest, stores, "batch of {count}");
-            assert!(offsets.iter().all(|access| (0..4 * count).contains(&access.2)));
-        }
-        let looks = accesses(&code, 256).iter().filter(|access| access.2 >= 4 * 32).count();
-        assert!(looks > 200, "most packets are looked at ahead of time");
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(60))]
-
-        #[test]
-        fn random_loops_access_what_they_should(
-            body in random_body(20),
-            scheduling in prop::sample::select(vec![
-                Scheduling::None, Scheduling::List, Scheduling::Modulo, Scheduling::Modulo,
-            ]),
-            whole in 0i64..70,
-            more in 0i64..32,
-        ) {
-            let step = i64::from(body.step);
-            let count = whole * step + if whole > 0 { more % step } else { 0 };
-            if let Some(code) = assembled(&body, scheduling) {
-                let mut seen = accesses(&code, count);
-                seen.sort_unstable();
-                prop_assert_eq!(seen, expected(&body, count, false));
-            }
-        }
-    }
-}
+mod tests;

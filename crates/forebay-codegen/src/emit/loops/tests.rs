@@ -1,0 +1,149 @@
+//! The frames of loops, run by a small interpreter of their instructions.
+
+use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
+use proptest::prelude::*;
+
+use super::*;
+use crate::code::{Isa, Scheduling};
+use crate::convention::Table;
+use crate::emit::assembler::Assembled;
+use crate::mir::Operand;
+use crate::sched::samples::{extraction, random_body};
+use crate::sched::{Options, schedule_loop};
+
+/// The instruction of an access to a table, its memory base, and the packet number plus displacement in bytes.
+type Access = (Mnemonic, Register, i64);
+
+/// Runs the frame of `code` over a batch of `count`. Returns the accesses of the prefetches in front, and those
+/// of the loop.
+fn accesses(code: &Assembled, count: i64) -> [Vec<Access>; 2] {
+    let options = DecoderOptions::NONE;
+    let (mut packet, mut bound, mut flags) = (i64::MIN, i64::MIN, 0);
+    let (mut first, mut seen) = (Vec::new(), Vec::new());
+    let mut ip = 0;
+    loop {
+        let instruction =
+            Decoder::with_ip(64, &code.bytes[ip as usize..code.constants_at], ip, options).decode();
+        assert!(!instruction.is_invalid(), "no instruction at byte {ip}");
+        ip = instruction.next_ip();
+        let number = || match instruction.op1_kind() {
+            OpKind::Register if instruction.op1_register() == BOUND => bound,
+            OpKind::Memory if instruction.memory_base() == ARGUMENTS => count,
+            OpKind::Memory => bound + instruction.memory_displacement64() as i64,
+            _ => instruction.immediate(1) as i64,
+        };
+        let jumps = match instruction.mnemonic() {
+            Mnemonic::Ret => return [first, seen],
+            Mnemonic::Jmp => true,
+            Mnemonic::Jl | Mnemonic::Jb => flags < 0,
+            Mnemonic::Jle => flags <= 0,
+            Mnemonic::Jae => flags >= 0,
+            _ => false,
+        };
+        if jumps {
+            ip = instruction.near_branch_target();
+        }
+        match (instruction.op0_register(), instruction.mnemonic()) {
+            (Register::R12D, Mnemonic::Xor) => (packet, first) = (0, std::mem::take(&mut seen)),
+            (PACKET, Mnemonic::Add) => packet += number(),
+            (PACKET, Mnemonic::Lea) => packet = number(),
+            (PACKET, Mnemonic::Cmp) => flags = packet - number(),
+            (BOUND, Mnemonic::Mov) => bound = number(),
+            (BOUND, Mnemonic::Add) => bound += number(),
+            (BOUND, Mnemonic::Cmp) => flags = bound - number(),
+            (BOUND, Mnemonic::And) => bound &= number(),
+            (BOUND, Mnemonic::Sub) => (bound, flags) = (bound - number(), bound - number()),
+            (_, mnemonic) if instruction.memory_index() == PACKET => {
+                let scale = i64::from(instruction.memory_index_scale());
+                let at = packet * scale + instruction.memory_displacement64() as i64;
+                seen.push((mnemonic, instruction.memory_base(), at));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn assembled(body: &LoopBody, scheduling: Scheduling) -> Option<Assembled> {
+    let options = Options { load_latency: 5, scheduling };
+    let scheduled = schedule_loop(body, &options, Isa::Avx512Vbmi).ok()?;
+    let mut assembler = Assembler::default();
+    for entry in 0..2u8 {
+        assembler.pool.add(&[entry; 64], 64);
+    }
+    let entry = emit_batch_function(&mut assembler, &[scheduled]).expect("it can be encoded");
+    let assembled = assembler.finish().expect("labels are bound");
+    assert_eq!(assembled.offset(entry), Some(0));
+    Some(assembled)
+}
+
+/// The accesses of the ops of `body` in a batch of `count`; for ops with
+/// lookahead, all that are permitted.
+fn expected(body: &LoopBody, count: i64, ahead: bool) -> Vec<Access> {
+    let step = i64::from(body.step);
+    let whole = (0..count / step).map(|iteration| iteration * step);
+    let ragged = (count % step != 0).then(|| count - step);
+    let mut result = Vec::new();
+    for packet in whole.chain(ragged) {
+        for op in body.ops.iter().filter(|op| op.ahead == ahead) {
+            for operand in &op.operands {
+                if let Operand::Memory(address) = operand
+                    && let crate::mir::Index::Packet(scale) = address.index
+                    && let crate::mir::Base::Table(table) = address.base
+                {
+                    let at = packet * i64::from(scale) + i64::from(address.displacement);
+                    result.push((op.code.mnemonic(), table_register(table), at));
+                }
+            }
+        }
+    }
+    result.sort_unstable();
+    result
+}
+
+#[test]
+fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
+    let body = extraction(2, 32);
+    let code = assembled(&body, Scheduling::Modulo).expect("registers suffice");
+    for count in 0..=256 {
+        let [first, accesses] = accesses(&code, count);
+        let ahead = (0..count.min(32)).map(|packet| 4 * packet);
+        assert!(first.into_iter().map(|access| access.2).eq(ahead), "batch of {count}");
+        let (offsets, mut rest): (Vec<_>, Vec<_>) =
+            accesses.into_iter().partition(|access| access.1 == table_register(Table::Offset));
+        rest.sort_unstable();
+        let stores = expected(&body, count, false);
+        let stores: Vec<_> =
+            stores.into_iter().filter(|a| a.1 == table_register(Table::Scratch)).collect();
+        assert_eq!(rest, stores, "batch of {count}");
+        assert!(offsets.iter().all(|access| (0..4 * count).contains(&access.2)));
+    }
+    let looks = accesses(&code, 256)[1].iter().filter(|access| access.2 >= 4 * 32).count();
+    assert!(looks > 200, "most packets are looked at ahead of time");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn random_loops_access_what_they_should(
+        body in random_body(20),
+        scheduling in prop::sample::select(vec![
+            Scheduling::None, Scheduling::List, Scheduling::Modulo, Scheduling::Modulo,
+        ]),
+        whole in 0i64..70,
+        more in 0i64..32,
+    ) {
+        let step = i64::from(body.step);
+        let count = whole * step + if whole > 0 { more % step } else { 0 };
+        if let Some(code) = assembled(&body, scheduling) {
+            let [first, mut seen] = accesses(&code, count);
+            let prefetches = body.ops.iter().any(|op| op.code == Code::Prefetcht0_m8);
+            prop_assert_eq!(!first.is_empty(), prefetches && count > 0);
+            prop_assert!(first.len() as i64 + 3 >= count.min(i64::from(body.lookahead)) || !prefetches);
+            prop_assert!(first.len() as i64 <= count);
+            prop_assert!(first.iter().map(|access| access.2).eq((0..).step_by(4).take(first.len())));
+            seen.sort_unstable();
+            prop_assert_eq!(seen, expected(&body, count, false));
+        }
+    }
+}
