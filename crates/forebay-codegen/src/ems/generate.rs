@@ -20,6 +20,7 @@ use crate::code::Options;
 use crate::convention::argument;
 use crate::emit::assembler::{Assembler, Label};
 use crate::list::output::Output;
+use crate::list::prefetch::Places;
 use crate::list::registers::Gpr;
 use crate::list::select::{Action, Condition, Key};
 
@@ -129,26 +130,13 @@ impl Generator<'_> {
         self.output.ri(Code::Sub_rm64_imm8, NUMBER.r64(), 1);
     }
 
-    /// Prefetches the packets that no entering packet prefetches: as many as
-    /// the prefetch distance.
+    /// Prefetches the packets that no entering packet prefetches.
     fn prefetch_first(&mut self) {
-        let Some(&Set { place, data: at }) = self.sets.first() else { return };
-        let limit = self.temporary[0];
-        let ahead = MemoryOperand::with_base_displ(NUMBER.r64(), i64::from(self.prefetch));
-        self.output.rm(Code::Lea_r64_m, limit.r64(), ahead);
-        self.output.rr(Code::Xor_r32_rm32, at.r32(), at.r32());
-        self.output.rr(Code::Test_rm64_r64, limit.r64(), limit.r64());
-        self.output.rr(Code::Cmovg_r64_rm64, limit.r64(), at.r64());
-        self.output.rr(Code::Mov_r64_rm64, at.r64(), NUMBER.r64());
-        let again = self.assembler.label();
-        self.output.bind(again);
-        let offset = MemoryOperand::with_base_index_scale(OFFSET.r64(), at.r64(), 4);
-        self.output.rm(Code::Mov_r32_rm32, place.r32(), offset);
-        let line = self.packet_bytes(place, self.plan.first_byte);
-        self.output.m(Code::Prefetcht0_m8, line);
-        self.output.ri(Code::Add_rm64_imm8, at.r64(), 1);
-        self.output.rr(Code::Cmp_r64_rm64, at.r64(), limit.r64());
-        self.output.jump(Code::Jl_rel32_64, again);
+        let Some(&Set { place, data }) = self.sets.first() else { return };
+        let places = Places { base: BASE, offsets: OFFSET, number: NUMBER };
+        let (again, byte) = (self.assembler.label(), i64::from(self.plan.first_byte));
+        let registers = [data, self.temporary[0], place];
+        places.prefetch(self.prefetch, byte, registers, again, &mut self.output);
     }
 
     fn pattern(&mut self, id: PatternId, pattern: &Pattern) {

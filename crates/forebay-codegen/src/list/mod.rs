@@ -31,7 +31,7 @@ mod graph;
 pub(crate) mod member;
 pub(crate) mod output;
 mod predicate;
-mod prefetch;
+pub(crate) mod prefetch;
 pub(crate) mod registers;
 pub(crate) mod select;
 pub(crate) mod value;

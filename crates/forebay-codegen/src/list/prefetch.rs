@@ -5,10 +5,51 @@ use forebay_filter::ir::Value;
 use iced_x86::{Code, MemoryOperand};
 
 use super::generate::Generator;
+use super::output::Output;
 use super::registers::{BASE, Gpr, NUMBER, OFFSET};
+use crate::emit::assembler::Label;
 
 /// Packets that are read from here on only are not prefetched.
 const FAR: i64 = 1 << 16;
+
+/// Where code with branches finds packets.
+pub(crate) struct Places {
+    /// Packet memory.
+    pub base: Gpr,
+    /// The end of the table of offsets.
+    pub offsets: Gpr,
+    /// The number of a packet, which counts up to 0.
+    pub number: Gpr,
+}
+
+impl Places {
+    /// Prefetches byte `first_byte` of the first packets, which no packet before them prefetches: as many as
+    /// the prefetch distance, or all. Needs three registers and a label.
+    pub(crate) fn prefetch(
+        &self,
+        distance: u32,
+        first_byte: i64,
+        [at, limit, packet]: [Gpr; 3],
+        again: Label,
+        output: &mut Output,
+    ) {
+        let later = MemoryOperand::with_base_displ(self.number.r64(), i64::from(distance));
+        output.rm(Code::Lea_r64_m, limit.r64(), later);
+        output.rr(Code::Xor_r32_rm32, at.r32(), at.r32());
+        output.rr(Code::Test_rm64_r64, limit.r64(), limit.r64());
+        output.rr(Code::Cmovg_r64_rm64, limit.r64(), at.r64());
+        output.rr(Code::Mov_r64_rm64, at.r64(), self.number.r64());
+        output.bind(again);
+        let offset = MemoryOperand::with_base_index_scale(self.offsets.r64(), at.r64(), 4);
+        output.rm(Code::Mov_r32_rm32, packet.r32(), offset);
+        let (base, packet) = (self.base.r64(), packet.r64());
+        let line = MemoryOperand::with_base_index_scale_displ_size(base, packet, 1, first_byte, 1);
+        output.m(Code::Prefetcht0_m8, line);
+        output.ri(Code::Add_rm64_imm8, at.r64(), 1);
+        output.rr(Code::Cmp_r64_rm64, at.r64(), limit.r64());
+        output.jump(Code::Jl_rel32_64, again);
+    }
+}
 
 impl Generator<'_> {
     /// The first byte of a packet that is read wherever the packet's headers end; none if none is.
@@ -20,21 +61,14 @@ impl Generator<'_> {
         self.function.values().iter().filter_map(of).min().filter(|&byte| byte < FAR)
     }
 
-    /// Prefetches the packets that [`Generator::prefetch_later`] does not reach, in a call with more of them.
+    /// Prefetches the packets that [`Generator::prefetch_later`] does not reach.
     pub(super) fn prefetch_first(&mut self, first_byte: i64) {
-        let [number, packet] = self.two_registers();
-        let (begin, again) = (self.assembler.label(), self.assembler.label());
-        self.later(number);
-        self.output.jump(Code::Jns_rel32_64, begin);
-        self.output.bind(again);
-        let before =
-            MemoryOperand::with_base_index_scale_displ_size(OFFSET.r64(), number.r64(), 4, -4, 1);
-        self.output.rm(Code::Mov_r32_rm32, packet.r32(), before);
-        self.prefetch(packet, first_byte);
-        self.output.r(Code::Dec_rm64, number.r64());
-        self.output.rr(Code::Cmp_r64_rm64, number.r64(), NUMBER.r64());
-        self.output.jump(Code::Jne_rel32_64, again);
-        self.output.bind(begin);
+        let [first, second] = self.two_registers();
+        let third = self.registers.take(&[first, second], &mut self.output);
+        let places = Places { base: BASE, offsets: OFFSET, number: NUMBER };
+        let again = self.assembler.label();
+        let distance = u32::from(self.prefetch);
+        places.prefetch(distance, first_byte, [first, second, third], again, &mut self.output);
     }
 
     /// Prefetches a later packet, if there is one.

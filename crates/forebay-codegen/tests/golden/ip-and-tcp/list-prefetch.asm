@@ -4,49 +4,50 @@ each:
      8  lea         r9, [r9+rdx*4]
      c  mov         r11, rdx
      f  neg         r11
-    12  mov         rax, r11
-    15  add         rax, 0x10
-    1c  jns         L2
+    12  lea         rcx, [r11+0x10]
+    16  xor         eax, eax
+    18  test        rcx, rcx
+    1b  cmovg       rcx, rax
+    1f  mov         rax, r11
 L1:
-    22  mov         ecx, [r10+rax*4-4]
-    27  add         rcx, rdi
-    2a  prefetcht0  [rcx+0xc]
-    2e  dec         rax
-    31  cmp         rax, r11
-    34  jne         L1
+    22  mov         edx, [r10+rax*4]
+    26  prefetcht0  [rdi+rdx+0xc]
+    2b  add         rax, 1
+    2f  cmp         rax, rcx
+    32  jl          L1
 ; each packet
 L2:
-    3a  mov         rax, r11
-    3d  add         rax, 0x10
-    44  jns         L3
-    4a  mov         ecx, [r10+rax*4]
-    4e  add         rcx, rdi
-    51  prefetcht0  [rcx+0xc]
+    38  mov         rax, r11
+    3b  add         rax, 0x10
+    42  jns         L3
+    48  mov         ecx, [r10+rax*4]
+    4c  add         rcx, rdi
+    4f  prefetcht0  [rcx+0xc]
 L3:
-    55  mov         esi, [r10+r11*4]
-    59  add         rsi, rdi
+    53  mov         esi, [r10+r11*4]
+    57  add         rsi, rdi
 ; b0: captured >= 14
-    5c  mov         eax, [r8+r11*4]
-    60  cmp         eax, 0xe
-    63  jb          L4
+    5a  mov         eax, [r8+r11*4]
+    5e  cmp         eax, 0xe
+    61  jb          L4
 ; b1: half[12] == 0x800
-    69  cmp         word ptr [rsi+0xc], 8
-    6e  jne         L4
+    67  cmp         word ptr [rsi+0xc], 8
+    6c  jne         L4
 ; b2: captured >= 24
-    74  cmp         eax, 0x18
-    77  jb          L4
+    72  cmp         eax, 0x18
+    75  jb          L4
 ; b3: byte[23] == 6
-    7d  cmp         byte ptr [rsi+0x17], 6
-    81  mov         eax, 0
-    86  mov         ecx, 0x40000
-    8b  cmove       eax, ecx
-    8e  mov         [r9+r11*4], eax
-    92  inc         r11
-    95  jne         L2
-    9b  ret
+    7b  cmp         byte ptr [rsi+0x17], 6
+    7f  mov         eax, 0
+    84  mov         ecx, 0x40000
+    89  cmove       eax, ecx
+    8c  mov         [r9+r11*4], eax
+    90  inc         r11
+    93  jne         L2
+    99  ret
 ; b5: verdict
 L4:
-    9c  mov         dword ptr [r9+r11*4], 0
-    a4  inc         r11
-    a7  jne         L2
-    ad  ret
+    9a  mov         dword ptr [r9+r11*4], 0
+    a2  inc         r11
+    a5  jne         L2
+    ab  ret
