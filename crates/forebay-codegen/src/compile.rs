@@ -197,7 +197,7 @@ fn schedule_predicated(
     for (isa, form) in forms(function, options)?.into_iter().skip(options.pe_form) {
         // `auto` also chooses the prefetch distance.
         let prefetch = match options.backend {
-            Backend::Auto if options.prefetch == 0 => cost::prefetch(form.cycles(), isa),
+            Backend::Auto => cost::prefetch(form.cycles(), isa).max(options.prefetch),
             _ => options.prefetch,
         };
         match schedule_form(&form, &Options { prefetch, isa, ..*options }, assembler) {

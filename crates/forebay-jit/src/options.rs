@@ -41,7 +41,7 @@ impl Options {
     /// by `forebay-bench pipeline`, stage `filter`.
     #[must_use]
     pub fn for_rings(mut self) -> Self {
-        self.codegen.prefetch = cost::DISTANCE_OF_LOOPS;
+        self.codegen.prefetch = cost::DISTANCE_OF_SHORT_LOOPS;
         self
     }
 }
