@@ -16,7 +16,7 @@
 //! So a mask is kept either plain or complemented, whichever suits the nodes
 //! that use it. If both successors are nodes, two tests and an `or` make the
 //! mask, or, where a test under a mask is an instruction more
-//! ([`Logic::PREDICATED`]), one test, `and`, `and_not` and `or`.
+//! ([`Logic::PREDICATED`]), one test and a selection.
 
 use super::atom::Atom;
 use super::decision::{Decision, Node, Target};
@@ -99,6 +99,12 @@ pub trait Logic {
     fn or(&mut self, a: Reg, b: Reg) -> Reg;
     /// The complement.
     fn not(&mut self, a: Reg) -> Reg;
+
+    /// `mask & set | clear & !mask`.
+    fn select(&mut self, mask: Reg, set: Reg, clear: Reg) -> Reg {
+        let (set, clear) = (self.and(mask, set), self.and_not(mask, clear));
+        self.or(set, clear)
+    }
 
     /// `mask`, or its complement if not `holds`, among the packets of `under`.
     fn among(&mut self, mask: Reg, holds: bool, under: Option<Reg>) -> Mask {
@@ -406,17 +412,16 @@ fn either<M: Masks>(tests: &[Literal], then: Mask, otherwise: Mask, masks: &mut 
     } else {
         masks.logic().not(otherwise.reg)
     };
-    let (a, b) = if let ([(test, holds)], true) = (tests, M::Logic::PREDICATED) {
+    let reg = if let ([(test, holds)], true) = (tests, M::Logic::PREDICATED) {
         let a = masks.test(*test, *holds, Some(then.reg));
         let b = masks.test(*test, !holds, Some(otherwise));
-        (plain(a, masks), plain(b, masks))
+        let (a, b) = (plain(a, masks), plain(b, masks));
+        masks.logic().or(a, b)
     } else {
         let held = so(tests, true, None, masks);
-        if held.inverted {
-            (masks.logic().and_not(held.reg, then.reg), masks.logic().and(held.reg, otherwise))
-        } else {
-            (masks.logic().and(held.reg, then.reg), masks.logic().and_not(held.reg, otherwise))
-        }
+        let (set, clear) =
+            if held.inverted { (otherwise, then.reg) } else { (then.reg, otherwise) };
+        masks.logic().select(held.reg, set, clear)
     };
-    Mask { reg: masks.logic().or(a, b), inverted: then.inverted }
+    Mask { reg, inverted: then.inverted }
 }

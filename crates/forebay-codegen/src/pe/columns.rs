@@ -16,16 +16,12 @@ use rustc_hash::FxHashSet;
 
 use super::atom::{Atom, Field, Reader};
 use super::decision::Decision;
-use super::layout::LINE;
 use super::packets::{header, two_offsets};
 use super::sharing::{self, Region};
 use super::vectors::Vectors;
+use super::windows::{WINDOW, WORD, Window, pairs, put_side_by_side};
 use crate::code::{Isa, Options};
 use crate::mir::Reg;
-
-/// Bytes of a window.
-const WINDOW: u32 = 16;
-const WORD: u32 = 4;
 
 /// The most windows with AVX-512, and with AVX2: the vectors of more would not fit the registers.
 const MAX_WINDOWS: [usize; 2] = [6, 3];
@@ -38,63 +34,12 @@ const MAX_COMPARED: usize = 32;
 /// Operations for a column that is chosen from two, and for the registers that it takes.
 const CHOICE: u32 = 2;
 
-/// 16 bytes of a packet and the words of them that are used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Window {
-    start: u32,
-    /// The indices of the words used, ascending.
-    words: Vec<u32>,
-}
-
-impl Window {
-    /// The index of the word that contains bytes `low` to `high`.
-    fn word_of(start: u32, (low, high): (u32, u32)) -> Option<u32> {
-        let word = low.checked_sub(start)? / WORD;
-        (word < WINDOW / WORD && high < start + WORD * (word + 1)).then_some(word)
-    }
-
-    /// The window with the first span in its first word that has the most of
-    /// `spans`; of such windows the one with the fewest words.
-    fn choose(spans: &[(u32, u32)]) -> Option<Self> {
-        let &(low, high) = spans.first()?;
-        let starts = (0..WORD.min(low + 1)).map(|before| low - before);
-        let windows = starts.filter(|start| high < start + WORD).map(|start| {
-            let mut words: Vec<u32> =
-                spans.iter().filter_map(|span| Self::word_of(start, *span)).collect();
-            let covered = words.len();
-            words.sort_unstable();
-            words.dedup();
-            (covered, Self { start, words })
-        });
-        // `max_by_key` returns the last maximum, so reverse the order.
-        let best = windows
-            .rev()
-            .max_by_key(|(covered, window)| (*covered, usize::MAX - window.words.len()));
-        best.map(|(_, window)| window)
-    }
-
-    /// Moves the window to lower bytes, but not below `first`, if it ends beyond the first line of a packet
-    /// that starts a line: its last words may be unused.
-    fn move_into_line(&mut self, first: u32) {
-        let unused = WINDOW / WORD - 1 - self.words.last().copied().unwrap_or_default();
-        let beyond = (self.start + WINDOW).saturating_sub(LINE).div_ceil(WORD);
-        let words = unused.min(beyond).min(self.start.saturating_sub(first) / WORD);
-        self.start -= WORD * words;
-        self.words.iter_mut().for_each(|word| *word += words);
-    }
-
-    /// Shuffles that extract its words as columns.
-    fn shuffles(&self) -> u32 {
-        match self.words.len() as u32 {
-            1 => 3,
-            words => words + 2 * words.div_ceil(2),
-        }
-    }
-}
-
 /// Operations of [`gather`](super::gather::gather), with AVX2 and with AVX-512: 15 and 31 on ports of vectors,
 /// and those in general registers, which share two of the four ports with them.
 const GATHER: [u32; 2] = [23, 40];
+
+/// Operations that two windows in one vector spare: 14 on two, and 10 on both.
+const SPARED: u32 = 4;
 
 /// The windows and costs of a filter.
 #[derive(Clone, Debug)]
@@ -157,6 +102,9 @@ impl Columns {
         if let Some(first) = windows.first().map(|window| window.start) {
             windows.iter_mut().for_each(|window| window.move_into_line(first));
         }
+        if !wide {
+            put_side_by_side(&mut windows);
+        }
         let regions = decision.regions.clone();
         let mut columns = Self { windows, regions, tests, computed_end, wide };
         let chosen = in_regions.into_iter().map(|span| columns.word(span));
@@ -178,6 +126,11 @@ impl Columns {
         self.windows.iter().find_map(|window| {
             Some(window.start + WORD * Window::word_of(window.start, (low, high))?)
         })
+    }
+
+    /// The windows that are loaded together.
+    fn pairs(&self) -> Vec<[usize; 2]> {
+        if self.wide { Vec::new() } else { pairs(&self.windows) }
     }
 
     /// Bytes of a packet that must be readable.
@@ -239,7 +192,8 @@ impl Columns {
         let windows = self.windows.len() as u32;
         let shuffles: u32 = self.windows.iter().map(Window::shuffles).sum();
         let ahead = if options.prefetch > 0 { lanes } else { 0 };
-        let vectors = (lanes - 4) * windows + shuffles + self.tests + 2;
+        let pairs = self.pairs().len() as u32;
+        let vectors = (lanes - 4) * windows + shuffles + self.tests + 2 - SPARED * pairs;
         if self.wide {
             // Vector operations have two ports, shared now and then with integer operations;
             // measured: six cycles an iteration.
@@ -317,28 +271,71 @@ pub(super) struct Loaded {
 impl Loaded {
     /// Loads and transposes the windows of `columns`.
     pub(super) fn new<V: Vectors>(columns: &Columns, vectors: &mut V) -> Self {
-        let mut filled: Vec<[Option<Reg>; 4]> = vec![[None; 4]; columns.windows.len()];
+        let pairs = columns.pairs();
+        let is_single = |window: &usize| !pairs.iter().flatten().any(|paired| paired == window);
+        let singles: Vec<&Window> =
+            (0..columns.windows.len()).filter(is_single).map(|i| &columns.windows[i]).collect();
+        let pairs: Vec<[&Window; 2]> =
+            pairs.iter().map(|pair| pair.map(|window| &columns.windows[window])).collect();
+        let mut filled: Vec<[Option<Reg>; 4]> = vec![[None; 4]; singles.len()];
+        let mut twos: Vec<[Option<Reg>; 4]> = vec![[None; 4]; pairs.len()];
         let positions = V::LANES as i32 / 4;
         let packets = [0, 2].into_iter().flat_map(|first| (0..positions).map(move |p| (first, p)));
         for (first, position) in packets.filter(|_| !columns.windows.is_empty()) {
             let note = vectors.note("where the packets start");
-            let offsets = two_offsets(vectors.body(), first as i32 + 4 * position, note);
-            for (window, filled) in columns.windows.iter().zip(&mut filled) {
+            let packet = first as i32 + 4 * position;
+            let offsets = two_offsets(vectors.body(), packet, note);
+            for (window, filled) in singles.iter().zip(&mut filled) {
                 vectors.note(&format!("16 header bytes from {}", window.start));
                 for (vector, &offset) in filled[first..].iter_mut().zip(&offsets) {
                     let bytes = header(offset, window.start);
                     *vector = Some(vectors.insert(*vector, bytes, position));
                 }
             }
+            for (pair, twos) in pairs.iter().zip(&mut twos) {
+                vectors.note(&format!("32 header bytes from {}", pair[0].start));
+                let [a, b] = offsets.map(|offset| vectors.load(header(offset, pair[0].start)));
+                // The word of the first window, and that of the second.
+                let words = pair[0].words[0] | pair[1].words[0] << 2;
+                twos[packet as usize / 2] = Some(vectors.shuffle(a, b, words | words << 4));
+            }
         }
         let mut loaded = Self { columns: Vec::new() };
-        for (window, filled) in columns.windows.iter().zip(&filled) {
+        for (window, filled) in singles.iter().zip(&filled) {
             if let &[Some(a), Some(b), Some(c), Some(d)] = filled {
                 vectors.note(&format!("columns of the window from {}", window.start));
                 loaded.transpose(vectors, window, [a, b, c, d]);
             }
         }
+        for (pair, twos) in pairs.iter().zip(&twos) {
+            if let &[Some(a), Some(b), Some(c), Some(d)] = twos {
+                vectors.note(&format!("columns of the windows from {}", pair[0].start));
+                loaded.columns_of_halves(vectors, pair, [a, b, c, d]);
+            }
+        }
         loaded
+    }
+
+    /// The columns of two windows, of which one is in the first half of each vector and one in the second: two
+    /// packets in each, each with a word for the first window and one for the second.
+    fn columns_of_halves<V: Vectors>(
+        &mut self,
+        vectors: &mut V,
+        pair: &[&Window; 2],
+        [a, b, c, d]: [Reg; 4],
+    ) {
+        let mut four = [None; 2];
+        for (half, window) in pair.iter().enumerate() {
+            // One shuffle serves both if their words are at the same place.
+            let same = half == 1 && pair[0].words == window.words;
+            let [first, second] = four[0].filter(|_| same).unwrap_or_else(|| {
+                let words = 0x88 + 0x55 * half as u32;
+                [vectors.shuffle(a, b, words), vectors.shuffle(c, d, words)]
+            });
+            four[half] = Some([first, second]);
+            let column = vectors.halves_of([first, second], half == 1);
+            self.columns.push((window.start + WORD * window.words[0], column));
+        }
     }
 
     /// The column that begins at byte `start`.
@@ -365,59 +362,5 @@ impl Loaded {
                 self.columns.push((window.start + WORD * word, column));
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_takes_what_fits_its_words() {
-        // EtherType, fragment offset and protocol of IPv4; ports.
-        let spans = [(12, 13), (20, 21), (23, 23), (34, 35), (36, 37)];
-        let window = Window::choose(&spans).unwrap();
-        assert_eq!(window, Window { start: 12, words: vec![0, 2] });
-        let window = Window::choose(&spans[3..]).unwrap();
-        assert_eq!(window, Window { start: 34, words: vec![0] });
-    }
-
-    #[test]
-    fn a_window_starts_where_later_spans_are_within_words() {
-        // 18 bytes on: a window from 10 has both, one from 12 only the first.
-        let window = Window::choose(&[(12, 13), (18, 21)]).unwrap();
-        assert_eq!(window, Window { start: 10, words: vec![0, 2] });
-        // Only a window from 3 has the later four bytes in one word.
-        let window = Window::choose(&[(5, 5), (7, 10)]).unwrap();
-        assert_eq!(window, Window { start: 3, words: vec![0, 1] });
-        // The same at the start of a packet, where no window starts earlier.
-        let window = Window::choose(&[(1, 1), (3, 6)]).unwrap();
-        assert_eq!(window, Window { start: 1, words: vec![0] });
-        assert_eq!(Window::choose(&[]), None);
-    }
-
-    #[test]
-    fn a_window_with_unused_words_ends_with_the_line() {
-        let moved = |start, words: &[u32], first| {
-            let mut window = Window { start, words: words.to_vec() };
-            window.move_into_line(first);
-            (window.start, window.words)
-        };
-        // Ports of IPv6.
-        assert_eq!(moved(54, &[0], 12), (46, vec![2]));
-        assert_eq!(moved(56, &[0, 1], 12), (48, vec![2, 3]));
-        assert_eq!(moved(54, &[0, 3], 12), (54, vec![0, 3]));
-        assert_eq!(moved(54, &[0], 54), (54, vec![0]));
-        assert_eq!(moved(90, &[1], 12), (82, vec![3]));
-        assert_eq!(moved(34, &[0], 12), (34, vec![0]));
-    }
-
-    #[test]
-    fn words_are_within_a_window() {
-        assert_eq!(Window::word_of(10, (9, 10)), None);
-        assert_eq!(Window::word_of(10, (22, 25)), Some(3));
-        assert_eq!(Window::word_of(10, (23, 26)), None);
-        assert_eq!(Window::word_of(10, (26, 26)), None);
-        assert_eq!(Window::word_of(10, (13, 14)), None);
     }
 }

@@ -277,15 +277,24 @@ impl<V: Vectors> Builder<'_, V> {
             let mask = self.vectors.number(mask);
             return self.vectors.any_bit(column, mask, !holds, under);
         }
+        // The low bits are moved up: that needs no constant, and the number is then the same as for a field
+        // that ends with its column.
+        let up = if V::PREDICATED { 0 } else { mask.leading_zeros() };
+        let is_low = mask & mask.wrapping_add(1) == 0;
         let masked = match self.masked.iter().find(|(known, _)| *known == (start, mask)) {
             Some((_, masked)) => *masked,
             None if mask == u32::MAX => column,
             None => {
-                let masked = self.masked(column, mask);
+                let masked = if up > 0 && is_low {
+                    self.vectors.shifted_up(column, up)
+                } else {
+                    self.masked(column, mask)
+                };
                 self.masked.push(((start, mask), masked));
                 masked
             }
         };
+        let constant = if is_low { constant << up } else { constant };
         self.compare(LaneComparison::Equal, (masked, constant), holds, under)
     }
 

@@ -32,7 +32,7 @@
 //! | `decide`, `decide_avx2` | the decision loop |
 //! | `lanes` | both in one loop, 16 or 8 packets an iteration, for few bytes or arithmetic |
 //! | `groups` | the tests of its nodes |
-//! | `columns` | the bytes of the packets that `lanes` compares |
+//! | `columns`, `windows` | the bytes of the packets that `lanes` compares, and how they are loaded |
 //! | `gather` | bytes at an offset that is computed for each packet |
 //! | `vectors` | the operations that both need, of AVX-512 (`wide`) and AVX2 (`narrow`) |
 //! | `sharing` | tests that two paths share |
@@ -62,6 +62,7 @@ mod sharing;
 mod straighten;
 mod vectors;
 mod wide;
+mod windows;
 
 use std::borrow::Cow;
 use std::rc::Rc;

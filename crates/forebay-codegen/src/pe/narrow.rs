@@ -96,6 +96,11 @@ impl Logic for Narrow<'_> {
         self.vector(Code::VEX_Vpxor_ymm_ymm_ymmm256, Units::LOGIC, a, ones)
     }
 
+    /// Masks are vectors, and selected like those.
+    fn select(&mut self, mask: Reg, set: Reg, clear: Reg) -> Reg {
+        self.choice(mask, set, clear)
+    }
+
     fn note(&mut self, text: &str) -> u32 {
         self.note = self.body.note(text);
         self.note

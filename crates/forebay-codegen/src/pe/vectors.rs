@@ -4,7 +4,7 @@ use forebay_filter::ir::Arithmetic;
 use iced_x86::Code;
 
 use super::algebra::{Accepted, Logic, Mask};
-use crate::machine::Units;
+use crate::machine::{Units, latency};
 use crate::mir::{Address, LoopBody, Operand, Reg, RegClass};
 
 /// Comparisons of unsigned numbers.
@@ -107,6 +107,23 @@ pub(super) trait Vectors: Logic {
     /// Two lanes of `a` and two of `b` in each 128 bits, selected by `lanes`, as `vshufps` does.
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg;
 
+    /// The first half of both vectors, or the second.
+    fn halves_of(&mut self, [a, b]: [Reg; 2], second: bool) -> Reg {
+        let codes = [
+            Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8,
+            Code::VEX_Vperm2i128_ymm_ymm_ymmm256_imm8,
+        ];
+        // Of 512 bits, halves are quarters 0 and 1, or 2 and 3.
+        let halves = match (Self::LANES, second) {
+            (16, false) => 0x44,
+            (16, true) => 0xee,
+            (_, false) => 0x20,
+            (_, true) => 0x31,
+        };
+        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(halves)];
+        self.instruction(codes, RegClass::Vector, operands, (Units::PORT_5, latency::CROSSING))
+    }
+
     /// An operation on two vectors.
     fn operation(&mut self, operation: Operation, a: Reg, b: Operand) -> Reg;
 
@@ -120,6 +137,13 @@ pub(super) trait Vectors: Logic {
     fn bytes(&mut self, vector: Reg, from: [u8; 16]) -> Reg {
         let from = self.repeated(&from);
         self.operation(Operation::BYTES, vector, from)
+    }
+
+    /// Each lane shifted left.
+    fn shifted_up(&mut self, lanes: Reg, bits: u32) -> Reg {
+        let codes = [Code::EVEX_Vpslld_zmm_k1z_zmmm512b32_imm8, Code::VEX_Vpslld_ymm_ymm_imm8];
+        let operands = vec![Operand::Reg(lanes), Operand::Immediate(bits as i32)];
+        self.instruction(codes, RegClass::Vector, operands, (Units::COMPARE, latency::SIMPLE))
     }
 
     /// A number in all lanes.
