@@ -75,17 +75,18 @@ pub fn limit_in_halves(cycles: f64) -> Option<f64> {
     (cycles > LONG).then_some(TIMES * cycles)
 }
 
-/// Prefetch distance, in packets. A call begins with the prefetches of as many packets, of which no iteration
-/// would be far enough ahead. On a Zen 5 core, from memory, `ems` code took 30.3 cycles a packet (geometric mean
-/// of 25 filters) with a distance of 16, 24.4 with 32 and 21.1 with 64, where a loop that only touches each
-/// packet took 18; from the cache 6.6, 6.6 and 6.8; on a capture, whose packets follow one another, 14.0,
-/// 14.6 and 15.8. Loops in vectors gained less, up to a fifth; the prefetches of a call's start made them
-/// 1.05 to 1.1 times faster.
+/// Prefetch distance, in packets. A call begins with prefetches of as many packets, which no iteration prefetches
+/// early enough. On a Zen 5 core, from memory, `ems` code took 30.3 cycles a packet (geometric mean of 25
+/// filters) with a distance of 16, 24.4 with 32 and 21.1 with 64, where a loop that only touches each packet took
+/// 18; from the cache 6.6, 6.6 and 6.8; on a capture, whose packets follow one another, 14.0, 14.6 and
+/// 15.8. Loops in vectors gained less, up to a fifth; the prefetches of a call's start made them 1.05 to 1.1
+/// times faster.
 ///
-/// Loops in vectors prefetch into the second level of the cache (`prefetcht1`): on a Zen 4 core filters then
-/// took 0.82 to 0.9 of the time from memory that they took with prefetches into the first, which has few misses
-/// under way, at most 1.06 with hot packets and 1.1 in the second level. Code with branches, whose
-/// mispredictions discard the loads of later packets, but not prefetches, gained 2 to 5% and lost 8.
+/// All code prefetches into the first level of the cache (`prefetcht0`). Loops in vectors used the second one
+/// (`prefetcht1`), by which they were 1.05 to 1.2 times faster from memory on a Zen 4 core with a distance of 16. But for
+/// some regions of memory such prefetches have no effect there and on a Zen 5 (`docs/filter-compiler.md`), where loops then take
+/// 2 to 3 times as long, and where they have one, those into the first level do as well, and take 0.8 to 0.9 of the time
+/// from the cache.
 pub const DISTANCE: u16 = 64;
 
 /// Prefetch distance of loops that only prefetch in rings. They keep loads of later packets in flight themselves:
@@ -126,18 +127,18 @@ const LEAST_FROM_MEMORY: usize = 32;
 #[must_use]
 pub fn least_packets(function: &Function, loops: &[ScheduledLoop], of_rings: bool) -> usize {
     let most = if of_rings { LEAST_FROM_MEMORY } else { usize::MAX };
-    let gain = (ON_A_CAPTURE * list_cycles(function) - pe_cycles(loops)).max(0.5);
+    let gain = (PREFERENCE * list_cycles(function) - pe_cycles(loops)).max(0.5);
     most.min((PE_CALL / gain) as usize)
 }
 
-/// The time of code with branches on a capture, in that of the model, which is fitted to hot packets:
-/// branches are mispredicted more often there. Loops without look-ups in tables are predicted to take up to
-/// 0.9 of the model's time, and are faster; those with look-ups, from 1.2 on, took 1.5 to 2 times as long as
-/// `ems` on a capture and hot (Zen 4, Zen 5), and 1.2 times from memory.
-const ON_A_CAPTURE: f64 = 1.1;
+/// Loops are preferred up to so many times the time that the model predicts for code with branches. It is
+/// fitted to hot packets; branches are mispredicted more often on a capture. Loops without look-ups in tables are
+/// predicted to take up to 0.9 of that time, and are faster; those with look-ups, from 1.2 on, took 1.5
+/// to 2 times as long as `ems` hot and on a capture (Zen 4, Zen 5), and 1.2 times from memory.
+const PREFERENCE: f64 = 1.1;
 
 /// Whether predicated loops are predicted to be faster than code with branches.
 #[must_use]
 pub fn pe_pays(function: &Function, loops: &[ScheduledLoop]) -> bool {
-    pe_cycles(loops) < ON_A_CAPTURE * list_cycles(function)
+    pe_cycles(loops) < PREFERENCE * list_cycles(function)
 }

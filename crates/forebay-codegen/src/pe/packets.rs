@@ -74,7 +74,7 @@ pub(super) fn prefetches(body: &mut LoopBody, first: Option<u32>, distance: u16)
         let packet = packet + i32::from(distance);
         for offset in offsets(body, packet, step.min(2), note) {
             body.push(Op {
-                code: Code::Prefetcht1_m8,
+                code: Code::Prefetcht0_m8,
                 dest: None,
                 tied: false,
                 operands: vec![Operand::Memory(header(offset, first))],

@@ -50,6 +50,10 @@ fn printed(name: &str, expression: &str) -> Vec<(String, String)> {
         let code =
             compile::compile(&function, &Options { explain: true, prefetch: 16, ..list }).unwrap();
         files.push(("list-prefetch.asm".to_owned(), disassemble(&code)));
+        let pe = Options::new(Backend::Pe, Isa::Avx2);
+        let code =
+            compile::compile(&function, &Options { explain: true, prefetch: 16, ..pe }).unwrap();
+        files.push(("pe-prefetch.asm".to_owned(), disassemble(&code)));
     }
     for (backend, isa) in [
         (Backend::List, Isa::Avx2),

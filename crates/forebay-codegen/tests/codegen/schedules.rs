@@ -247,7 +247,7 @@ fn short_loops_prefetch_if_asked_to() {
                     Options { explain: true, prefetch, ..Options::new(Backend::Auto, isa) };
                 let code = compile::compile(&function, &options).unwrap();
                 assert_eq!(code.backend, Backend::Pe, "{expression} {isa}: {:?}", code.remark);
-                disassemble(&code).contains("prefetcht1")
+                disassemble(&code).contains("prefetcht0")
             };
             assert_eq!([0, 16].map(prefetches), [false, reads], "{expression} {isa}");
         }
