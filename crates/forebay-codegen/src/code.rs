@@ -139,8 +139,8 @@ pub struct Options {
     pub load_latency: u8,
     /// Prefetch distance for headers, in packets; 0 for none. Short `pe` loops
     /// have no need of it: an out-of-order core keeps as many loads in flight
-    /// without it. Code with branches gains much from memory. With 0 `auto`
-    /// chooses for itself.
+    /// without it. Code with branches gains much from memory. `auto` chooses for itself, and
+    /// at least this for loops of `pe`.
     pub prefetch: u16,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,

@@ -195,7 +195,7 @@ fn schedule_predicated(
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
     let mut refused = None;
     for (isa, form) in forms(function, options)?.into_iter().skip(options.pe_form) {
-        // `auto` also chooses the prefetch distance.
+        // `auto` also chooses the prefetch distance, at least the one that is asked for.
         let prefetch = match options.backend {
             Backend::Auto => cost::prefetch(form.cycles(), isa).max(options.prefetch),
             _ => options.prefetch,

@@ -82,6 +82,11 @@ impl Units {
     pub const PORT_0: Self = Self([unit::PORT_0, 0]);
     /// A move of the upper half of 128 bits to a general register.
     pub const PORT_0_AND_5: Self = Self([unit::PORT_0, unit::PORT_5]);
+    /// A selection by the bytes of a third vector: two operations on cores of Intel.
+    pub const SELECT: Self = Self([
+        unit::PORT_0 | unit::PORT_1 | unit::PORT_5,
+        unit::PORT_0 | unit::PORT_1 | unit::PORT_5,
+    ]);
     /// An issue slot only: an eliminated move.
     pub const NONE: Self = Self([0, 0]);
 

@@ -156,18 +156,21 @@ impl<'a> LoopEmitter<'a> {
         self.push(Instruction::with2(Code::Xor_r32_rm32, low, low))
     }
 
-    /// Prefetches the packets that no iteration prefetches: as many as the lookahead, or all but a few, as
-    /// [`AT_ONCE`] or an iteration's are prefetched together.
+    /// Prefetches the packets that no iteration prefetches: as many as the lookahead, or all if the pipelined
+    /// form does not run. Up to [`AT_ONCE`] - 1 of the last ones are left out.
     fn prefetch_first(&mut self, body: &LoopBody) -> Result<(), EncodeError> {
         let Some((prefetch, byte)) = prefetched(body) else { return Ok(()) };
         self.note("prefetch of the first packets");
         let distance = body.lookahead as i32;
+        let pipelined = self.scheduled.pipelined.as_ref();
+        let enough = pipelined
+            .map_or(i32::MAX, |pipelined| distance + pipelined.expansion.least as i32 * self.step);
         let at_once = AT_ONCE.min(self.step).min(distance);
         let (few, again) = (self.assembler.label(), self.assembler.label());
         let done = self.assembler.label();
         self.load_argument(BOUND, argument::COUNT)?;
-        self.with_number(Code::Cmp_rm64_imm8, Code::Cmp_rm64_imm32, BOUND, distance)?;
-        self.assembler.jump(Code::Jle_rel32_64, few)?;
+        self.with_number(Code::Cmp_rm64_imm8, Code::Cmp_rm64_imm32, BOUND, enough)?;
+        self.assembler.jump(Code::Jl_rel32_64, few)?;
         self.push(Instruction::with2(Code::Mov_rm64_imm32, BOUND, distance))?;
         self.assembler.bind(few);
         self.with_number(Code::Sub_rm64_imm8, Code::Sub_rm64_imm32, BOUND, at_once)?;
@@ -352,7 +355,7 @@ fn at(base: Register, index: Register, scale: u32, displacement: i64) -> MemoryO
 fn prefetched(body: &LoopBody) -> Option<(Code, i32)> {
     body.ops.iter().find_map(|op| match op.operands[..] {
         [Operand::Memory(Address { base: Base::Table(Table::Base), displacement, .. })]
-            if op.ahead && op.dest.is_none() =>
+            if op.ahead && op.dest.is_none() && body.lookahead > 0 =>
         {
             Some((op.code, displacement))
         }

@@ -136,7 +136,7 @@ impl Generator<'_> {
         let places = Places { base: BASE, offsets: OFFSET, number: NUMBER };
         let (again, byte) = (self.assembler.label(), i64::from(self.plan.first_byte));
         let registers = [data, self.temporary[0], place];
-        places.prefetch(self.prefetch, byte, registers, again, &mut self.output);
+        places.prefetch_first(self.prefetch, byte, registers, again, &mut self.output);
     }
 
     fn pattern(&mut self, id: PatternId, pattern: &Pattern) {

@@ -25,7 +25,7 @@ pub(crate) struct Places {
 impl Places {
     /// Prefetches byte `first_byte` of the first packets, which no packet before them prefetches: as many as
     /// the prefetch distance, or all. Needs three registers and a label.
-    pub(crate) fn prefetch(
+    pub(crate) fn prefetch_first(
         &self,
         distance: u32,
         first_byte: i64,
@@ -68,7 +68,13 @@ impl Generator<'_> {
         let places = Places { base: BASE, offsets: OFFSET, number: NUMBER };
         let again = self.assembler.label();
         let distance = u32::from(self.prefetch);
-        places.prefetch(distance, first_byte, [first, second, third], again, &mut self.output);
+        places.prefetch_first(
+            distance,
+            first_byte,
+            [first, second, third],
+            again,
+            &mut self.output,
+        );
     }
 
     /// Prefetches a later packet, if there is one.

@@ -9,6 +9,9 @@
 //! costs a load a packet and three quarters of an insertion (AVX2: a half),
 //! however many of its words are used; a gather costs a load for each packet
 //! and column, measured as three quarters of a cycle a packet and column.
+//!
+//! With AVX2, two windows of one word each that lie side by side are one load of 32 bytes a packet, and each vector
+//! has both windows of one packet.
 
 use forebay_filter::ir::{Arithmetic, Function, Value, ValueId};
 
@@ -38,7 +41,7 @@ const CHOICE: u32 = 2;
 /// and those in general registers, which share two of the four ports with them.
 const GATHER: [u32; 2] = [23, 40];
 
-/// Operations that two windows in one vector spare: 14 on two, and 10 on both.
+/// Operations that two windows in one vector spare: they are 14 on two, and 10, or 8, on both.
 const SPARED: u32 = 4;
 
 /// The windows and costs of a filter.

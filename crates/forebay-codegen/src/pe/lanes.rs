@@ -279,13 +279,13 @@ impl<V: Vectors> Builder<'_, V> {
         }
         // The low bits are moved up: that needs no constant, and the number is then the same as for a field
         // that ends with its column.
-        let up = if V::PREDICATED { 0 } else { mask.leading_zeros() };
-        let is_low = mask & mask.wrapping_add(1) == 0;
+        let is_low = !V::PREDICATED && mask & mask.wrapping_add(1) == 0;
+        let up = if is_low { mask.leading_zeros() } else { 0 };
         let masked = match self.masked.iter().find(|(known, _)| *known == (start, mask)) {
             Some((_, masked)) => *masked,
             None if mask == u32::MAX => column,
             None => {
-                let masked = if up > 0 && is_low {
+                let masked = if is_low {
                     self.vectors.shifted_up(column, up)
                 } else {
                     self.masked(column, mask)
@@ -294,8 +294,7 @@ impl<V: Vectors> Builder<'_, V> {
                 masked
             }
         };
-        let constant = if is_low { constant << up } else { constant };
-        self.compare(LaneComparison::Equal, (masked, constant), holds, under)
+        self.compare(LaneComparison::Equal, (masked, constant << up), holds, under)
     }
 
     /// Tests a field for membership in a set, or for none.

@@ -221,7 +221,7 @@ impl Vectors for Narrow<'_> {
 
     fn choice(&mut self, mask: Reg, then: Reg, otherwise: Reg) -> Reg {
         let operands = [otherwise, then, mask].map(Operand::Reg).to_vec();
-        let cost = (Units::LOGIC, latency::SIMPLE);
+        let cost = (Units::SELECT, 2 * latency::SIMPLE);
         self.op(Code::VEX_Vpblendvb_ymm_ymm_ymmm256_ymm, RegClass::Vector, operands, cost)
     }
 
@@ -246,12 +246,10 @@ impl Vectors for Narrow<'_> {
     }
 
     fn half(&mut self, found: Reg, high: bool, holds: bool, under: Option<Reg>) -> Mask {
-        let mut shift = |code, reg, bits| {
-            let operands = vec![Operand::Reg(reg), Operand::Immediate(bits)];
-            self.op(code, RegClass::Vector, operands, (Units::COMPARE, latency::SIMPLE))
-        };
-        let top = if high { found } else { shift(Code::VEX_Vpslld_ymm_ymm_imm8, found, 16) };
-        let mask = shift(Code::VEX_Vpsrad_ymm_ymm_imm8, top, 31);
+        let top = if high { found } else { self.shifted_up(found, 16) };
+        let sign = vec![Operand::Reg(top), Operand::Immediate(31)];
+        let cost = (Units::COMPARE, latency::SIMPLE);
+        let mask = self.op(Code::VEX_Vpsrad_ymm_ymm_imm8, RegClass::Vector, sign, cost);
         self.among(mask, holds, under)
     }
 

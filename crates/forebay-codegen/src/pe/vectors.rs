@@ -107,20 +107,11 @@ pub(super) trait Vectors: Logic {
     /// Two lanes of `a` and two of `b` in each 128 bits, selected by `lanes`, as `vshufps` does.
     fn shuffle(&mut self, a: Reg, b: Reg, lanes: u32) -> Reg;
 
-    /// The first half of both vectors, or the second.
+    /// The first half of both vectors of 256 bits, or the second.
     fn halves_of(&mut self, [a, b]: [Reg; 2], second: bool) -> Reg {
-        let codes = [
-            Code::EVEX_Vshufi64x2_zmm_k1z_zmm_zmmm512b64_imm8,
-            Code::VEX_Vperm2i128_ymm_ymm_ymmm256_imm8,
-        ];
-        // Of 512 bits, halves are quarters 0 and 1, or 2 and 3.
-        let halves = match (Self::LANES, second) {
-            (16, false) => 0x44,
-            (16, true) => 0xee,
-            (_, false) => 0x20,
-            (_, true) => 0x31,
-        };
-        let operands = vec![Operand::Reg(a), Operand::Reg(b), Operand::Immediate(halves)];
+        let codes = [Code::VEX_Vperm2i128_ymm_ymm_ymmm256_imm8; 2];
+        let halves = Operand::Immediate(if second { 0x31 } else { 0x20 });
+        let operands = vec![Operand::Reg(a), Operand::Reg(b), halves];
         self.instruction(codes, RegClass::Vector, operands, (Units::PORT_5, latency::CROSSING))
     }
 

@@ -66,24 +66,26 @@ impl Window {
 }
 
 /// Moves windows of one word each so that two of them are 32 bytes, which one load brings into a vector of
-/// 256 bits: loads bound the loops with AVX2.
+/// 256 bits: loads bound the loops with AVX2. Windows are in ascending order, and each word is in the first
+/// one that can have it. None moves before the first window, or beyond the first line of the packet.
 pub(super) fn put_side_by_side(windows: &mut [Window]) {
     let Some(least) = windows.first().map(|window| window.start) else { return };
     for first in 0..windows.len() {
-        for second in 0..windows.len() {
+        for second in first + 1..windows.len() {
             let words = [first, second].map(|window| windows[window].only_word());
             let [Some(low), Some(high)] = words else { continue };
+            let apart = high - low;
+            // The low word is in the first 16 bytes, the high one in the others, and both are whole words.
+            if !(WINDOW..2 * WINDOW).contains(&apart) || apart % WORD != 0 {
+                continue;
+            }
             if pairs(windows).iter().flatten().any(|&paired| paired == first || paired == second) {
                 continue;
             }
-            // The low word is in the first window, the high one in the second, and both are whole words.
-            let from =
-                (low + WORD).saturating_sub(WINDOW).max((high + WORD).saturating_sub(2 * WINDOW));
-            let to = low.min(high.saturating_sub(WINDOW));
-            // In the first line, if the words are.
-            let to = if high + WORD <= LINE { to.min(LINE - 2 * WINDOW) } else { to };
-            let start = to.saturating_sub(to.wrapping_sub(low) % WORD);
-            if high > low && (high - low) % WORD == 0 && start >= from.max(least) {
+            // The 32 bytes end with the high word, or start as early as they may.
+            let earliest = least + (low - least) % WORD;
+            let start = (high + WORD).saturating_sub(2 * WINDOW).max(earliest);
+            if start + 2 * WINDOW <= LINE || high + WORD > LINE {
                 for (window, start, word) in [(first, start, low), (second, start + WINDOW, high)] {
                     windows[window] = Window { start, words: vec![(word - start) / WORD] };
                 }
@@ -172,19 +174,37 @@ mod tests {
         };
         // Ports of IPv4 and of IPv6: both in the first line.
         let (windows, pairs) = put(&[(12, &[0, 2]), (34, &[0]), (46, &[2])]);
-        assert_eq!(windows, [(12, vec![0, 2]), (30, vec![1]), (46, vec![2])]);
+        assert_eq!(windows, [(12, vec![0, 2]), (26, vec![2]), (42, vec![3])]);
         assert_eq!(pairs, [[1, 2]]);
-        // EtherType and addresses, in any order.
+        // EtherType and addresses; a window of two words stands between.
         let (windows, pairs) = put(&[(12, &[0]), (26, &[0, 1]), (28, &[0])]);
         assert_eq!(windows, [(12, vec![0]), (26, vec![0, 1]), (28, vec![0])]);
         assert_eq!(pairs, [[0, 2]]);
         // Beyond the line; the words at both ends.
         let (windows, pairs) = put(&[(100, &[0]), (128, &[0])]);
         assert_eq!((windows, pairs), (vec![(100, vec![0]), (116, vec![3])], vec![[0, 1]]));
-        // Words that are not at multiples of four bytes from each other, too close, too far.
-        for other in [35, 36, 38, 66, 70] {
-            let (windows, pairs) = put(&[(34, &[0]), (other, &[0])]);
-            assert_eq!(windows, [(34, vec![0]), (other, vec![0])]);
+        let (windows, pairs) = put(&[(80, &[0, 1]), (90, &[0]), (110, &[0])]);
+        assert_eq!(windows, [(80, vec![0, 1]), (82, vec![2]), (98, vec![3])]);
+        assert_eq!(pairs, [[1, 2]]);
+        // Each in one pair.
+        let (windows, pairs) = put(&[(12, &[0]), (28, &[0]), (44, &[0])]);
+        assert_eq!(windows, [(12, vec![0]), (28, vec![0]), (44, vec![0])]);
+        assert_eq!(pairs, [[0, 1]]);
+        let (windows, pairs) = put(&[(8, &[0, 1]), (30, &[0]), (50, &[0]), (58, &[0])]);
+        assert_eq!(windows, [(8, vec![0, 1]), (22, vec![2]), (38, vec![3]), (58, vec![0])]);
+        assert_eq!(pairs, [[1, 2]]);
+        // Not at a multiple of four bytes from each other; too far; only by a second line.
+        for [low, other] in [[34, 52], [34, 66], [34, 54]] {
+            let (windows, pairs) = put(&[(low, &[0]), (other, &[0])]);
+            assert_eq!(windows, [(low, vec![0]), (other, vec![0])]);
+            assert_eq!(pairs, [[0; 2]; 0]);
+        }
+        let (windows, pairs) = put(&[(8, &[0, 1]), (34, &[0]), (52, &[0])]);
+        assert_eq!(windows, [(8, vec![0, 1]), (34, vec![0]), (52, vec![0])]);
+        assert_eq!(pairs, [[0; 2]; 0]);
+        // Two words where 32 bytes would have to have more.
+        for words in [[&[0][..], &[0, 1][..]], [&[0, 1], &[0]]] {
+            let (_, pairs) = put(&[(12, words[0]), (28, words[1])]);
             assert_eq!(pairs, [[0; 2]; 0]);
         }
     }

@@ -37,8 +37,8 @@ impl fmt::Display for Way {
     }
 }
 
-/// Every back end at every level that this machine has, `auto` for rings, and the forms of `pe`
-/// that are not taken by themselves.
+/// Every back end at every level that this machine has, `auto` and `pe` for rings, which prefetch, and
+/// the forms of `pe` that are not taken by themselves.
 pub fn ways() -> Vec<Way> {
     let highest = cpu::detect();
     if highest < Isa::Avx512Vbmi {
@@ -47,7 +47,8 @@ pub fn ways() -> Vec<Way> {
     let levels = || Isa::ALL.into_iter().filter(move |&isa| isa <= highest);
     let backends = Backend::ALL.into_iter().map(|backend| (backend, false, 0));
     backends
-        .chain([(Backend::Auto, true, 0), (Backend::Pe, false, 1), (Backend::Pe, false, 2)])
+        .chain([(Backend::Auto, true, 0), (Backend::Pe, true, 0)])
+        .chain([(Backend::Pe, false, 1), (Backend::Pe, false, 2)])
         .flat_map(|(backend, rings, form)| {
             levels().map(move |isa| Way { backend, isa, rings, form })
         })

@@ -14,12 +14,23 @@ use crate::sched::{Options, schedule_loop};
 /// The instruction of an access to a table, its memory base, and the packet number plus displacement in bytes.
 type Access = (Mnemonic, Register, i64);
 
-/// Runs the frame of `code` over a batch of `count`. Returns the accesses of the prefetches in front, and those
-/// of the loop.
-fn accesses(code: &Assembled, count: i64) -> [Vec<Access>; 2] {
+/// What the frame of a loop does.
+#[derive(Default)]
+struct Run {
+    /// The accesses of the prefetches in front.
+    first: Vec<Access>,
+    /// The accesses of the loop.
+    accesses: Vec<Access>,
+    /// Of prefetches: the place of the packet's offset in its table, in bytes, and the byte of the packet.
+    prefetched: Vec<(i64, u64)>,
+}
+
+/// Runs the frame of `code` over a batch of `count`.
+fn run(code: &Assembled, count: i64) -> Run {
     let options = DecoderOptions::NONE;
     let (mut packet, mut bound, mut flags) = (i64::MIN, i64::MIN, 0);
-    let (mut first, mut seen) = (Vec::new(), Vec::new());
+    let mut run = Run::default();
+    let mut offsets: Vec<(Register, i64)> = Vec::new();
     let mut ip = 0;
     loop {
         let instruction =
@@ -33,7 +44,7 @@ fn accesses(code: &Assembled, count: i64) -> [Vec<Access>; 2] {
             _ => instruction.immediate(1) as i64,
         };
         let jumps = match instruction.mnemonic() {
-            Mnemonic::Ret => return [first, seen],
+            Mnemonic::Ret => return run,
             Mnemonic::Jmp => true,
             Mnemonic::Jl | Mnemonic::Jb => flags < 0,
             Mnemonic::Jle => flags <= 0,
@@ -44,7 +55,9 @@ fn accesses(code: &Assembled, count: i64) -> [Vec<Access>; 2] {
             ip = instruction.near_branch_target();
         }
         match (instruction.op0_register(), instruction.mnemonic()) {
-            (Register::R12D, Mnemonic::Xor) => (packet, first) = (0, std::mem::take(&mut seen)),
+            (Register::R12D, Mnemonic::Xor) => {
+                (packet, run.first) = (0, std::mem::take(&mut run.accesses));
+            }
             (PACKET, Mnemonic::Add) => packet += number(),
             (PACKET, Mnemonic::Lea) => packet = number(),
             (PACKET, Mnemonic::Cmp) => flags = packet - number(),
@@ -56,7 +69,20 @@ fn accesses(code: &Assembled, count: i64) -> [Vec<Access>; 2] {
             (_, mnemonic) if instruction.memory_index() == PACKET => {
                 let scale = i64::from(instruction.memory_index_scale());
                 let at = packet * scale + instruction.memory_displacement64() as i64;
-                seen.push((mnemonic, instruction.memory_base(), at));
+                run.accesses.push((mnemonic, instruction.memory_base(), at));
+                if mnemonic == Mnemonic::Mov && instruction.op0_kind() == OpKind::Register {
+                    // The sample loads offsets by 32 bits.
+                    let number = instruction.op0_register() as u32 - Register::EAX as u32;
+                    let register = Register::RAX + number;
+                    offsets.retain(|known| known.0 != register);
+                    offsets.push((register, at));
+                }
+            }
+            (_, Mnemonic::Prefetcht0) => {
+                assert_eq!(instruction.memory_base(), table_register(Table::Base));
+                // Random loops prefetch by any register.
+                let at = offsets.iter().find(|known| known.0 == instruction.memory_index());
+                run.prefetched.extend(at.map(|at| (at.1, instruction.memory_displacement64())));
             }
             _ => {}
         }
@@ -105,9 +131,14 @@ fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
     let body = extraction(2, 32);
     let code = assembled(&body, Scheduling::Modulo).expect("registers suffice");
     for count in 0..=256 {
-        let [first, accesses] = accesses(&code, count);
-        let ahead = (0..count.min(32)).map(|packet| 4 * packet);
-        assert!(first.into_iter().map(|access| access.2).eq(ahead), "batch of {count}");
+        let Run { first, accesses, mut prefetched } = run(&code, count);
+        assert!(first.iter().map(|access| access.2).eq((0..).step_by(4).take(first.len())));
+        assert!(first.len() as i64 == count || first.len() == 32, "batch of {count}");
+        // Each packet once, from the first on: all, or all but those of the last iterations.
+        assert!(prefetched.iter().all(|(_, byte)| *byte == 12));
+        prefetched.sort_unstable();
+        assert!(prefetched.iter().map(|(at, _)| *at).eq((0..).step_by(4).take(prefetched.len())));
+        assert!((count - 16..=count).contains(&(prefetched.len() as i64)), "batch of {count}");
         let (offsets, mut rest): (Vec<_>, Vec<_>) =
             accesses.into_iter().partition(|access| access.1 == table_register(Table::Offset));
         rest.sort_unstable();
@@ -117,8 +148,6 @@ fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
         assert_eq!(rest, stores, "batch of {count}");
         assert!(offsets.iter().all(|access| (0..4 * count).contains(&access.2)));
     }
-    let looks = accesses(&code, 256)[1].iter().filter(|access| access.2 >= 4 * 32).count();
-    assert!(looks > 200, "most packets are looked at ahead of time");
 }
 
 proptest! {
@@ -136,10 +165,11 @@ proptest! {
         let step = i64::from(body.step);
         let count = whole * step + if whole > 0 { more % step } else { 0 };
         if let Some(code) = assembled(&body, scheduling) {
-            let [first, mut seen] = accesses(&code, count);
+            let Run { first, accesses: mut seen, .. } = run(&code, count);
             let prefetches = body.ops.iter().any(|op| op.code == Code::Prefetcht0_m8);
             prop_assert_eq!(!first.is_empty(), prefetches && count > 0);
-            prop_assert!(first.len() as i64 + 3 >= count.min(i64::from(body.lookahead)) || !prefetches);
+            let least = count.min(i64::from(body.lookahead));
+            prop_assert!(first.len() as i64 + 3 >= least || !prefetches);
             prop_assert!(first.len() as i64 <= count);
             prop_assert!(first.iter().map(|access| access.2).eq((0..).step_by(4).take(first.len())));
             seen.sort_unstable();
