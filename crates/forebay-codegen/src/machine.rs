@@ -83,10 +83,7 @@ impl Units {
     /// A move of the upper half of 128 bits to a general register.
     pub const PORT_0_AND_5: Self = Self([unit::PORT_0, unit::PORT_5]);
     /// A selection by the bytes of a third vector: two operations on cores of Intel.
-    pub const SELECT: Self = Self([
-        unit::PORT_0 | unit::PORT_1 | unit::PORT_5,
-        unit::PORT_0 | unit::PORT_1 | unit::PORT_5,
-    ]);
+    pub const SELECT: Self = Self([Self::LOGIC.0[0]; 2]);
     /// An issue slot only: an eliminated move.
     pub const NONE: Self = Self([0, 0]);
 

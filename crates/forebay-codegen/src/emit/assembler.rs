@@ -245,6 +245,17 @@ fn reuse(mut buffer: Vec<u8>) -> Vec<u8> {
     buffer
 }
 
+/// A memory operand with an index.
+pub(crate) fn indexed(
+    base: Register,
+    index: Register,
+    scale: u32,
+    displacement: i64,
+) -> MemoryOperand {
+    let size = u32::from(displacement != 0);
+    MemoryOperand::new(base, index, scale, displacement, size, false, Register::None)
+}
+
 fn refused(code: Code, error: &IcedError) -> EncodeError {
     EncodeError { instruction: format!("{code:?}"), reason: error.to_string() }
 }

@@ -26,7 +26,7 @@ use std::fmt::Write as _;
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
-use super::assembler::{Assembler, EncodeError, Label};
+use super::assembler::{Assembler, EncodeError, Label, indexed};
 use super::instruction_form::{Encoding, InstructionForm, Placement};
 use crate::convention::{CALLEE_SAVED, Table, argument};
 use crate::mir::{Address, Base, InvariantSource, LoopBody, Operand, PoolId};
@@ -179,9 +179,9 @@ impl<'a> LoopEmitter<'a> {
         self.assembler.bind(again);
         let (offsets, base) = (table_register(Table::Offset), table_register(Table::Base));
         for packet in 0..i64::from(at_once) {
-            let offset = at(offsets, PACKET, 4, 4 * packet);
+            let offset = indexed(offsets, PACKET, 4, 4 * packet);
             self.push(Instruction::with2(Code::Mov_r32_rm32, Register::EAX, offset))?;
-            self.push(Instruction::with1(prefetch, at(base, TEMPORARY, 1, i64::from(byte))))?;
+            self.push(Instruction::with1(prefetch, indexed(base, TEMPORARY, 1, i64::from(byte))))?;
         }
         self.add(PACKET, at_once)?;
         self.push(Instruction::with2(Code::Cmp_r64_rm64, PACKET, BOUND))?;
@@ -345,10 +345,6 @@ impl<'a> LoopEmitter<'a> {
     fn push(&mut self, instruction: Result<Instruction, IcedError>) -> Result<(), EncodeError> {
         push(self.assembler, instruction)
     }
-}
-
-fn at(base: Register, index: Register, scale: u32, displacement: i64) -> MemoryOperand {
-    MemoryOperand::with_base_index_scale_displ_size(base, index, scale, displacement, 1)
 }
 
 /// The instruction by which a loop prefetches packets, and the byte that it prefetches.

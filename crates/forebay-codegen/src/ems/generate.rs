@@ -18,7 +18,7 @@ use super::plan::EmsPlan;
 use super::registers::{BASE, CAP_LEN, NUMBER, OFFSET, OTHERS, VERDICT, WIRE_LEN};
 use crate::code::Options;
 use crate::convention::argument;
-use crate::emit::assembler::{Assembler, Label};
+use crate::emit::assembler::{Assembler, Label, indexed};
 use crate::list::output::Output;
 use crate::list::prefetch::Places;
 use crate::list::registers::Gpr;
@@ -328,11 +328,6 @@ impl Generator<'_> {
 /// The table entry of the packet in `stage`.
 fn element(table: Gpr, stage: usize) -> MemoryOperand {
     indexed(table.r64(), NUMBER.r64(), 4, -4 * stage as i64)
-}
-
-fn indexed(base: Register, index: Register, scale: u32, displacement: i64) -> MemoryOperand {
-    let size = u32::from(displacement != 0);
-    MemoryOperand::new(base, index, scale, displacement, size, false, Register::None)
 }
 
 /// The code with a sign-extended 8-bit immediate if `number` fits it.

@@ -7,7 +7,7 @@ use iced_x86::{Code, MemoryOperand};
 use super::generate::Generator;
 use super::output::Output;
 use super::registers::{BASE, Gpr, NUMBER, OFFSET};
-use crate::emit::assembler::Label;
+use crate::emit::assembler::{Label, indexed};
 
 /// Packets that are read from here on only are not prefetched.
 const FAR: i64 = 1 << 16;
@@ -40,10 +40,9 @@ impl Places {
         output.rr(Code::Cmovg_r64_rm64, limit.r64(), at.r64());
         output.rr(Code::Mov_r64_rm64, at.r64(), self.number.r64());
         output.bind(again);
-        let offset = MemoryOperand::with_base_index_scale(self.offsets.r64(), at.r64(), 4);
+        let offset = indexed(self.offsets.r64(), at.r64(), 4, 0);
         output.rm(Code::Mov_r32_rm32, packet.r32(), offset);
-        let (base, packet) = (self.base.r64(), packet.r64());
-        let line = MemoryOperand::with_base_index_scale_displ_size(base, packet, 1, first_byte, 1);
+        let line = indexed(self.base.r64(), packet.r64(), 1, first_byte);
         output.m(Code::Prefetcht0_m8, line);
         output.ri(Code::Add_rm64_imm8, at.r64(), 1);
         output.rr(Code::Cmp_r64_rm64, at.r64(), limit.r64());
@@ -81,30 +80,18 @@ impl Generator<'_> {
     pub(super) fn prefetch_later(&mut self, first_byte: i64) {
         let [number, packet] = self.two_registers();
         let none = self.assembler.label();
-        self.later(number);
+        self.output.rr(Code::Mov_r64_rm64, number.r64(), NUMBER.r64());
+        self.output.ri(Code::Add_rm64_imm32, number.r64(), u32::from(self.prefetch));
         self.output.jump(Code::Jns_rel32_64, none);
-        let offset = MemoryOperand::with_base_index_scale(OFFSET.r64(), number.r64(), 4);
+        let offset = indexed(OFFSET.r64(), number.r64(), 4, 0);
         self.output.rm(Code::Mov_r32_rm32, packet.r32(), offset);
-        self.prefetch(packet, first_byte);
+        self.output.m(Code::Prefetcht0_m8, indexed(BASE.r64(), packet.r64(), 1, first_byte));
         self.output.bind(none);
-    }
-
-    /// The number of the packet that is prefetched with this one; not negative if there is none.
-    fn later(&mut self, to: Gpr) {
-        self.output.rr(Code::Mov_r64_rm64, to.r64(), NUMBER.r64());
-        self.output.ri(Code::Add_rm64_imm32, to.r64(), u32::from(self.prefetch));
     }
 
     /// Two registers for the start of a packet, when no value is in any.
     fn two_registers(&mut self) -> [Gpr; 2] {
         let first = self.registers.take(&[], &mut self.output);
         [first, self.registers.take(&[first], &mut self.output)]
-    }
-
-    /// Prefetches a byte of the packet whose offset is in a register, which is overwritten.
-    fn prefetch(&mut self, packet: Gpr, first_byte: i64) {
-        self.output.rr(Code::Add_r64_rm64, packet.r64(), BASE.r64());
-        let line = MemoryOperand::with_base_displ(packet.r64(), first_byte);
-        self.output.m(Code::Prefetcht0_m8, line);
     }
 }

@@ -7,6 +7,7 @@ use super::block::{Op, Work};
 use super::generate::{Generator, element};
 use super::registers::{CAP_LEN, Gpr, PACKET};
 use super::select::{Key, Meaning};
+use crate::emit::assembler::indexed;
 
 impl Generator<'_> {
     /// The operands of arithmetic that must be in registers.
@@ -310,8 +311,6 @@ fn takes_constant(op: Arithmetic, constant: u32) -> bool {
 fn packet_bytes(index: Register, displacement: i64) -> MemoryOperand {
     match index {
         Register::None => MemoryOperand::with_base_displ(PACKET.r64(), displacement),
-        _ => {
-            MemoryOperand::with_base_index_scale_displ_size(PACKET.r64(), index, 1, displacement, 1)
-        }
+        _ => indexed(PACKET.r64(), index, 1, displacement),
     }
 }

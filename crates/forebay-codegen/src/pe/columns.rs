@@ -275,7 +275,7 @@ impl Loaded {
     /// Loads and transposes the windows of `columns`.
     pub(super) fn new<V: Vectors>(columns: &Columns, vectors: &mut V) -> Self {
         let pairs = columns.pairs();
-        let is_single = |window: &usize| !pairs.iter().flatten().any(|paired| paired == window);
+        let is_single = |window: &usize| !pairs.as_flattened().contains(window);
         let singles: Vec<&Window> =
             (0..columns.windows.len()).filter(is_single).map(|i| &columns.windows[i]).collect();
         let pairs: Vec<[&Window; 2]> =

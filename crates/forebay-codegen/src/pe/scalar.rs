@@ -14,6 +14,7 @@ use super::algebra::{Accepted, Literal, Logic, Mask, Masks, Test, evaluate_group
 use super::atom::{Atom, Field};
 use super::decision::{Decision, Node};
 use super::loops::{Loops, Unsuited};
+use super::packets::{entry, prefetches};
 use crate::code::Options;
 use crate::convention::Table;
 use crate::machine::{Units, latency};
@@ -81,30 +82,16 @@ pub(super) fn select(
 impl Builder {
     fn new(options: &Options, decision: &Decision) -> Self {
         let mut body = LoopBody::new("predicated", 1);
-        body.lookahead = u32::from(options.prefetch);
         let note = body.note("where the packet starts");
         let offset = Reg(0);
         let conjunctions = Vec::new();
         let mut this = Self { body, offset, conjunctions, note, unsuited: false };
-        this.offset = this.load(Table::Offset, 0, false);
+        this.offset = this.load(Table::Offset);
         let first = decision.atoms().filter_map(|atom| match atom {
             Atom::Equal(field, _) | Atom::AtLeast(field, _) => Some(field.offset),
             _ => None,
         });
-        if let (Some(first), true) = (first.min(), options.prefetch > 0) {
-            this.note = this.body.note(format!("prefetch, {} packets ahead", options.prefetch));
-            let later = this.load(Table::Offset, 4 * i32::from(options.prefetch), true);
-            let address = Address {
-                base: Base::Table(Table::Base),
-                index: Index::Reg(later, 1),
-                displacement: first as i32,
-                broadcast: false,
-            };
-            this.push(Code::Prefetcht0_m8, None, vec![Operand::Memory(address)], Units::LOAD);
-            if let Some(op) = this.body.ops.last_mut() {
-                op.ahead = true;
-            }
-        }
+        prefetches(&mut this.body, first.min(), options.prefetch);
         this
     }
 
@@ -140,18 +127,11 @@ impl Builder {
         });
     }
 
-    fn load(&mut self, table: Table, displacement: i32, ahead: bool) -> Reg {
-        let address = Address {
-            base: Base::Table(table),
-            index: Index::Packet(4),
-            displacement,
-            broadcast: false,
-        };
+    /// The packet's entry in `table`.
+    fn load(&mut self, table: Table) -> Reg {
         let dest = self.body.reg(RegClass::General);
-        self.push(Code::Mov_r32_rm32, Some(dest), vec![Operand::Memory(address)], Units::LOAD);
-        if let Some(op) = self.body.ops.last_mut() {
-            op.ahead = ahead;
-        }
+        let operands = vec![Operand::Memory(entry(table, 0))];
+        self.push(Code::Mov_r32_rm32, Some(dest), operands, Units::LOAD);
         dest
     }
 
@@ -239,15 +219,15 @@ impl Builder {
                 self.alu(Code::Xor_rm32_imm32, enough, Operand::Immediate(1))
             }
             Atom::Captured(bytes) => {
-                let reg = self.load(Table::CapLen, 0, false);
+                let reg = self.load(Table::CapLen);
                 self.less(reg, bytes)
             }
             Atom::WireAtLeast(bytes) => {
-                let reg = self.load(Table::WireLen, 0, false);
+                let reg = self.load(Table::WireLen);
                 self.less(reg, bytes)
             }
             Atom::WireEqual(bytes) => {
-                let reg = self.load(Table::WireLen, 0, false);
+                let reg = self.load(Table::WireLen);
                 self.alu(Code::Xor_rm32_imm32, reg, Operand::Immediate(bytes as i32))
             }
             Atom::Member(..)

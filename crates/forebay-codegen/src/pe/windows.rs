@@ -79,7 +79,8 @@ pub(super) fn put_side_by_side(windows: &mut [Window]) {
             if !(WINDOW..2 * WINDOW).contains(&apart) || apart % WORD != 0 {
                 continue;
             }
-            if pairs(windows).iter().flatten().any(|&paired| paired == first || paired == second) {
+            let paired = pairs(windows);
+            if [first, second].iter().any(|window| paired.as_flattened().contains(window)) {
                 continue;
             }
             // The 32 bytes end with the high word, or start as early as they may.
@@ -102,7 +103,7 @@ pub(super) fn pairs(windows: &[Window]) -> Vec<[usize; 2]> {
         let end = window.start + WINDOW;
         let second = windows.iter().position(|other| other.start == end && single(other));
         if let Some(second) = second
-            && !pairs.iter().flatten().any(|&paired| paired == first || paired == second)
+            && ![first, second].iter().any(|window| pairs.as_flattened().contains(window))
         {
             pairs.push([first, second]);
         }

@@ -46,14 +46,12 @@ fn printed(name: &str, expression: &str) -> Vec<(String, String)> {
     ];
     if WITH_ASM.contains(&name) {
         // What is prefetched, no verdict tells.
-        let list = Options::new(Backend::List, Isa::Avx2);
-        let code =
-            compile::compile(&function, &Options { explain: true, prefetch: 16, ..list }).unwrap();
-        files.push(("list-prefetch.asm".to_owned(), disassemble(&code)));
-        let pe = Options::new(Backend::Pe, Isa::Avx2);
-        let code =
-            compile::compile(&function, &Options { explain: true, prefetch: 16, ..pe }).unwrap();
-        files.push(("pe-prefetch.asm".to_owned(), disassemble(&code)));
+        for backend in [Backend::List, Backend::Pe] {
+            let options = Options::new(backend, Isa::Avx2);
+            let options = Options { explain: true, prefetch: 16, ..options };
+            let code = compile::compile(&function, &options).unwrap();
+            files.push((format!("{backend}-prefetch.asm"), disassemble(&code)));
+        }
     }
     for (backend, isa) in [
         (Backend::List, Isa::Avx2),

@@ -21,33 +21,32 @@ L2:
     3b  add         rax, 0x10
     42  jns         L3
     48  mov         ecx, [r10+rax*4]
-    4c  add         rcx, rdi
-    4f  prefetcht0  [rcx+0xc]
+    4c  prefetcht0  [rdi+rcx+0xc]
 L3:
-    53  mov         esi, [r10+r11*4]
-    57  add         rsi, rdi
+    51  mov         esi, [r10+r11*4]
+    55  add         rsi, rdi
 ; b0: captured >= 14
-    5a  mov         eax, [r8+r11*4]
-    5e  cmp         eax, 0xe
-    61  jb          L4
+    58  mov         eax, [r8+r11*4]
+    5c  cmp         eax, 0xe
+    5f  jb          L4
 ; b1: half[12] == 0x800
-    67  cmp         word ptr [rsi+0xc], 8
-    6c  jne         L4
+    65  cmp         word ptr [rsi+0xc], 8
+    6a  jne         L4
 ; b2: captured >= 24
-    72  cmp         eax, 0x18
-    75  jb          L4
+    70  cmp         eax, 0x18
+    73  jb          L4
 ; b3: byte[23] == 6
-    7b  cmp         byte ptr [rsi+0x17], 6
-    7f  mov         eax, 0
-    84  mov         ecx, 0x40000
-    89  cmove       eax, ecx
-    8c  mov         [r9+r11*4], eax
-    90  inc         r11
-    93  jne         L2
-    99  ret
+    79  cmp         byte ptr [rsi+0x17], 6
+    7d  mov         eax, 0
+    82  mov         ecx, 0x40000
+    87  cmove       eax, ecx
+    8a  mov         [r9+r11*4], eax
+    8e  inc         r11
+    91  jne         L2
+    97  ret
 ; b5: verdict
 L4:
-    9a  mov         dword ptr [r9+r11*4], 0
-    a2  inc         r11
-    a5  jne         L2
-    ab  ret
+    98  mov         dword ptr [r9+r11*4], 0
+    a0  inc         r11
+    a3  jne         L2
+    a9  ret

@@ -26,211 +26,212 @@ L1:
     67  xor         r12d, r12d
 L2:
     6a  mov         eax, [rdx+r12*4]
-    6f  prefetcht0  [rsi+rax+0xc]
-    74  mov         eax, [rdx+r12*4+4]
-    79  prefetcht0  [rsi+rax+0xc]
-    7e  mov         eax, [rdx+r12*4+8]
-    83  prefetcht0  [rsi+rax+0xc]
-    88  mov         eax, [rdx+r12*4+0xc]
-    8d  prefetcht0  [rsi+rax+0xc]
-    92  add         r12, 4
-    96  cmp         r12, r13
-    99  jle         L2
+    6e  prefetcht0  [rsi+rax+0xc]
+    73  mov         eax, [rdx+r12*4+4]
+    78  prefetcht0  [rsi+rax+0xc]
+    7d  mov         eax, [rdx+r12*4+8]
+    82  prefetcht0  [rsi+rax+0xc]
+    87  mov         eax, [rdx+r12*4+0xc]
+    8c  prefetcht0  [rsi+rax+0xc]
+    91  add         r12, 4
+    95  cmp         r12, r13
+    98  jle         L2
 L3:
-    9f  xor         r12d, r12d
-    a2  mov         r13, [rdi+0x28]
-    a6  add         r13, 0xfffffffffffffff0
-    aa  and         r13, 0xfffffffffffffff8
-    ae  sub         r13, 0x20
-    b2  jl          L5
+    9e  xor         r12d, r12d
+    a1  mov         r13, [rdi+0x28]
+    a5  add         r13, 0xfffffffffffffff0
+    a9  and         r13, 0xfffffffffffffff8
+    ad  sub         r13, 0x20
+    b1  jl          L5
 ; predicated: prologue
 ; prefetch, 16 packets ahead
-    b8  mov         r15, [rdx+r12*4+0x40]
+    b7  mov         r15, [rdx+r12*4+0x40]
 ; prefetch, 16 packets ahead
-    bd  mov         r14d, r15d
+    bc  mov         r14d, r15d
 ; prefetch, 16 packets ahead
-    c0  shr         r15, 0x20
+    bf  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    c4  prefetcht0  [rsi+r14+0xc]
+    c3  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead
-    ca  prefetcht0  [rsi+r15+0xc]
+    c9  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-    d0  mov         r15, [rdx+r12*4+0x48]
+    cf  mov         r15, [rdx+r12*4+0x48]
 ; prefetch, 16 packets ahead
-    d5  mov         r14d, r15d
+    d4  mov         r14d, r15d
 ; prefetch, 16 packets ahead
-    d8  shr         r15, 0x20
+    d7  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    dc  prefetcht0  [rsi+r14+0xc]
+    db  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead
-    e2  prefetcht0  [rsi+r15+0xc]
+    e1  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-    e8  mov         r15, [rdx+r12*4+0x50]
+    e7  mov         r15, [rdx+r12*4+0x50]
 ; prefetch, 16 packets ahead
-    ed  mov         r14d, r15d
+    ec  mov         r14d, r15d
 ; prefetch, 16 packets ahead
-    f0  shr         r15, 0x20
+    ef  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    f4  prefetcht0  [rsi+r14+0xc]
+    f3  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead
-    fa  prefetcht0  [rsi+r15+0xc]
+    f9  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-   100  mov         r15, [rdx+r12*4+0x58]
+    ff  mov         r15, [rdx+r12*4+0x58]
 ; prefetch, 16 packets ahead
-   105  mov         r14d, r15d
+   104  mov         r14d, r15d
 ; prefetch, 16 packets ahead
-   108  shr         r15, 0x20
+   107  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-   10c  prefetcht0  [rsi+r14+0xc]
+   10b  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead
-   112  prefetcht0  [rsi+r15+0xc]
+   111  prefetcht0  [rsi+r15+0xc]
 ; where the packets start
-   118  mov         r15, [rdx+r12*4]
+   117  mov         r15, [rdx+r12*4]
 ; where the packets start
-   11c  mov         r14d, r15d
+   11b  mov         r14d, r15d
 ; where the packets start
-   11f  shr         r15, 0x20
+   11e  shr         r15, 0x20
 ; 16 header bytes from 12
-   123  vmovdqu     xmm15, [rsi+r14+0xc]
+   122  vmovdqu     xmm15, [rsi+r14+0xc]
 ; 16 header bytes from 12
-   12a  vmovdqu     xmm14, [rsi+r15+0xc]
+   129  vmovdqu     xmm14, [rsi+r15+0xc]
 ; where the packets start
-   131  mov         r15, [rdx+r12*4+0x10]
+   130  mov         r15, [rdx+r12*4+0x10]
 ; where the packets start
-   136  mov         r14d, r15d
+   135  mov         r14d, r15d
 ; where the packets start
-   139  shr         r15, 0x20
+   138  shr         r15, 0x20
 ; 16 header bytes from 12
-   13d  vinserti128 ymm15, ymm15, [rsi+r14+0xc], 1
+   13c  vinserti128 ymm15, ymm15, [rsi+r14+0xc], 1
 ; 16 header bytes from 12
-   145  vinserti128 ymm14, ymm14, [rsi+r15+0xc], 1
+   144  vinserti128 ymm14, ymm14, [rsi+r15+0xc], 1
 ; columns of the window from 12
-   14d  vshufps     ymm15, ymm15, ymm14, 0x88
+   14c  vshufps     ymm15, ymm15, ymm14, 0x88
 ; where the packets start
-   153  mov         r15, [rdx+r12*4+8]
+   152  mov         r15, [rdx+r12*4+8]
 ; where the packets start
-   158  mov         r14d, r15d
+   157  mov         r14d, r15d
 ; where the packets start
-   15b  shr         r15, 0x20
+   15a  shr         r15, 0x20
 ; 16 header bytes from 12
-   15f  vmovdqu     xmm14, [rsi+r14+0xc]
+   15e  vmovdqu     xmm14, [rsi+r14+0xc]
 ; 16 header bytes from 12
-   166  vmovdqu     xmm13, [rsi+r15+0xc]
+   165  vmovdqu     xmm13, [rsi+r15+0xc]
 ; where the packets start
-   16d  mov         r15, [rdx+r12*4+0x18]
+   16c  mov         r15, [rdx+r12*4+0x18]
 ; where the packets start
-   172  mov         r14d, r15d
+   171  mov         r14d, r15d
 ; where the packets start
-   175  shr         r15, 0x20
+   174  shr         r15, 0x20
 ; 16 header bytes from 12
-   179  vinserti128 ymm14, ymm14, [rsi+r14+0xc], 1
+   178  vinserti128 ymm14, ymm14, [rsi+r14+0xc], 1
 ; 16 header bytes from 12
-   181  vinserti128 ymm13, ymm13, [rsi+r15+0xc], 1
+   180  vinserti128 ymm13, ymm13, [rsi+r15+0xc], 1
 ; columns of the window from 12
-   189  vshufps     ymm14, ymm14, ymm13, 0x88
+   188  vshufps     ymm14, ymm14, ymm13, 0x88
 ; columns of the window from 12
-   18f  vshufps     ymm13, ymm15, ymm14, 0x88
+   18e  vshufps     ymm13, ymm15, ymm14, 0x88
 ; columns of the window from 12
-   195  vshufps     ymm15, ymm15, ymm14, 0xdd
+   194  vshufps     ymm15, ymm15, ymm14, 0xdd
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   19b  vpand       ymm15, ymm15, ymm2
+   19a  vpand       ymm15, ymm15, ymm2
 ; prefetch, 16 packets ahead [+1]
-   19f  mov         r15, [rdx+r12*4+0x60]
+   19e  mov         r15, [rdx+r12*4+0x60]
 ; prefetch, 16 packets ahead [+1]
-   1a4  mov         r14d, r15d
+   1a3  mov         r14d, r15d
 ; prefetch, 16 packets ahead [+1]
-   1a7  shr         r15, 0x20
+   1a6  shr         r15, 0x20
 ; prefetch, 16 packets ahead [+1]
-   1ab  prefetcht0  [rsi+r14+0xc]
+   1aa  prefetcht0  [rsi+r14+0xc]
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   1b1  vpcmpeqd    ymm15, ymm15, ymm3
+   1b0  vpcmpeqd    ymm15, ymm15, ymm3
 ; prefetch, 16 packets ahead [+1]
-   1b5  prefetcht0  [rsi+r15+0xc]
+   1b4  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead [+1]
-   1bb  mov         r15, [rdx+r12*4+0x68]
+   1ba  mov         r15, [rdx+r12*4+0x68]
 ; prefetch, 16 packets ahead [+1]
-   1c0  mov         r14d, r15d
+   1bf  mov         r14d, r15d
 ; prefetch, 16 packets ahead [+1]
-   1c3  shr         r15, 0x20
+   1c2  shr         r15, 0x20
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   1c7  vpslld      ymm13, ymm13, 0x10
+   1c6  vpslld      ymm13, ymm13, 0x10
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   1cd  vpcmpeqd    ymm13, ymm13, ymm5
+   1cc  vpcmpeqd    ymm13, ymm13, ymm5
 ; prefetch, 16 packets ahead [+1]
-   1d1  prefetcht0  [rsi+r14+0xc]
+   1d0  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead [+1]
-   1d7  prefetcht0  [rsi+r15+0xc]
+   1d6  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead [+1]
-   1dd  mov         r15, [rdx+r12*4+0x70]
+   1dc  mov         r15, [rdx+r12*4+0x70]
 ; prefetch, 16 packets ahead [+1]
-   1e2  mov         r14d, r15d
+   1e1  mov         r14d, r15d
 ; prefetch, 16 packets ahead [+1]
-   1e5  shr         r15, 0x20
+   1e4  shr         r15, 0x20
 ; prefetch, 16 packets ahead [+1]
-   1e9  prefetcht0  [rsi+r14+0xc]
+   1e8  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead [+1]
-   1ef  prefetcht0  [rsi+r15+0xc]
+   1ee  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead [+1]
-   1f5  mov         r15, [rdx+r12*4+0x78]
+   1f4  mov         r15, [rdx+r12*4+0x78]
 ; prefetch, 16 packets ahead [+1]
-   1fa  mov         r14d, r15d
+   1f9  mov         r14d, r15d
 ; prefetch, 16 packets ahead [+1]
-   1fd  shr         r15, 0x20
+   1fc  shr         r15, 0x20
 ; prefetch, 16 packets ahead [+1]
-   201  prefetcht0  [rsi+r14+0xc]
+   200  prefetcht0  [rsi+r14+0xc]
 ; prefetch, 16 packets ahead [+1]
-   207  prefetcht0  [rsi+r15+0xc]
+   206  prefetcht0  [rsi+r15+0xc]
 ; where the packets start [+1]
-   20d  mov         r15, [rdx+r12*4+0x20]
+   20c  mov         r15, [rdx+r12*4+0x20]
 ; where the packets start [+1]
-   212  mov         r14d, r15d
+   211  mov         r14d, r15d
 ; where the packets start [+1]
-   215  shr         r15, 0x20
+   214  shr         r15, 0x20
 ; 16 header bytes from 12 [+1]
-   219  vmovdqu     xmm6, [rsi+r14+0xc]
+   218  vmovdqu     xmm6, [rsi+r14+0xc]
 ; 16 header bytes from 12 [+1]
-   220  vmovdqu     xmm7, [rsi+r15+0xc]
+   21f  vmovdqu     xmm7, [rsi+r15+0xc]
 ; where the packets start [+1]
-   227  mov         r15, [rdx+r12*4+0x30]
+   226  mov         r15, [rdx+r12*4+0x30]
 ; where the packets start [+1]
-   22c  mov         r14d, r15d
+   22b  mov         r14d, r15d
 ; where the packets start [+1]
-   22f  shr         r15, 0x20
+   22e  shr         r15, 0x20
 ; 16 header bytes from 12 [+1]
-   233  vinserti128 ymm6, ymm6, [rsi+r14+0xc], 1
+   232  vinserti128 ymm6, ymm6, [rsi+r14+0xc], 1
 ; 16 header bytes from 12 [+1]
-   23b  vinserti128 ymm7, ymm7, [rsi+r15+0xc], 1
+   23a  vinserti128 ymm7, ymm7, [rsi+r15+0xc], 1
 ; columns of the window from 12 [+1]
-   243  vshufps     ymm6, ymm6, ymm7, 0x88
+   242  vshufps     ymm6, ymm6, ymm7, 0x88
 ; where the packets start [+1]
-   248  mov         r15, [rdx+r12*4+0x28]
+   247  mov         r15, [rdx+r12*4+0x28]
 ; where the packets start [+1]
-   24d  mov         r14d, r15d
+   24c  mov         r14d, r15d
 ; where the packets start [+1]
-   250  shr         r15, 0x20
+   24f  shr         r15, 0x20
 ; 16 header bytes from 12 [+1]
-   254  vmovdqu     xmm7, [rsi+r14+0xc]
+   253  vmovdqu     xmm7, [rsi+r14+0xc]
 ; 16 header bytes from 12 [+1]
-   25b  vmovdqu     xmm12, [rsi+r15+0xc]
+   25a  vmovdqu     xmm12, [rsi+r15+0xc]
 ; where the packets start [+1]
-   262  mov         r15, [rdx+r12*4+0x38]
+   261  mov         r15, [rdx+r12*4+0x38]
 ; where the packets start [+1]
-   267  mov         r14d, r15d
+   266  mov         r14d, r15d
 ; where the packets start [+1]
-   26a  shr         r15, 0x20
+   269  shr         r15, 0x20
 ; 16 header bytes from 12 [+1]
-   26e  vinserti128 ymm7, ymm7, [rsi+r14+0xc], 1
+   26d  vinserti128 ymm7, ymm7, [rsi+r14+0xc], 1
 ; 16 header bytes from 12 [+1]
-   276  vinserti128 ymm12, ymm12, [rsi+r15+0xc], 1
+   275  vinserti128 ymm12, ymm12, [rsi+r15+0xc], 1
 ; captured >= 14 and half[12] == 0x800 and captured >= 24 and byte[23] == 6
-   27e  vpminud     ymm14, ymm0, [rcx+r12*4]
+   27d  vpminud     ymm14, ymm0, [rcx+r12*4]
 ; columns of the window from 12 [+1]
-   284  vshufps     ymm7, ymm7, ymm12, 0x88
+   283  vshufps     ymm7, ymm7, ymm12, 0x88
 ; columns of the window from 12 [+1]
-   28a  vshufps     ymm12, ymm6, ymm7, 0x88
-   28f  nop         [rax+0x100]
-   296  nop         [rax+0x100]
-   29d  nop         [rax]
+   289  vshufps     ymm12, ymm6, ymm7, 0x88
+   28e  nop         [rax+0x100]
+   295  nop         [rax+0x100]
+   29c  nop         [rax]
+   29f  nop
 ; predicated: kernel
 ; columns of the window from 12 [+1]
 L4:

@@ -21,26 +21,25 @@ L2:
     3b  add         rax, 0x10
     42  jns         L3
     48  mov         ecx, [r10+rax*4]
-    4c  add         rcx, rdi
-    4f  prefetcht0  [rcx+0xc]
+    4c  prefetcht0  [rdi+rcx+0xc]
 L3:
-    53  mov         esi, [r10+r11*4]
-    57  add         rsi, rdi
+    51  mov         esi, [r10+r11*4]
+    55  add         rsi, rdi
 ; b0: captured >= 14
-    5a  cmp         dword ptr [r8+r11*4], 0xe
-    5f  jb          L4
+    58  cmp         dword ptr [r8+r11*4], 0xe
+    5d  jb          L4
 ; b1: half[12] == 0x800
-    65  cmp         word ptr [rsi+0xc], 8
-    6a  mov         eax, 0
-    6f  mov         ecx, 0x40000
-    74  cmove       eax, ecx
-    77  mov         [r9+r11*4], eax
-    7b  inc         r11
-    7e  jne         L2
-    84  ret
+    63  cmp         word ptr [rsi+0xc], 8
+    68  mov         eax, 0
+    6d  mov         ecx, 0x40000
+    72  cmove       eax, ecx
+    75  mov         [r9+r11*4], eax
+    79  inc         r11
+    7c  jne         L2
+    82  ret
 ; b3: verdict
 L4:
-    85  mov         dword ptr [r9+r11*4], 0
-    8d  inc         r11
-    90  jne         L2
-    96  ret
+    83  mov         dword ptr [r9+r11*4], 0
+    8b  inc         r11
+    8e  jne         L2
+    94  ret

@@ -25,116 +25,117 @@ L1:
     58  xor         r12d, r12d
 L2:
     5b  mov         eax, [rdx+r12*4]
-    60  prefetcht0  [rsi+rax+0xc]
-    65  mov         eax, [rdx+r12*4+4]
-    6a  prefetcht0  [rsi+rax+0xc]
-    6f  mov         eax, [rdx+r12*4+8]
-    74  prefetcht0  [rsi+rax+0xc]
-    79  mov         eax, [rdx+r12*4+0xc]
-    7e  prefetcht0  [rsi+rax+0xc]
-    83  add         r12, 4
-    87  cmp         r12, r13
-    8a  jle         L2
+    5f  prefetcht0  [rsi+rax+0xc]
+    64  mov         eax, [rdx+r12*4+4]
+    69  prefetcht0  [rsi+rax+0xc]
+    6e  mov         eax, [rdx+r12*4+8]
+    73  prefetcht0  [rsi+rax+0xc]
+    78  mov         eax, [rdx+r12*4+0xc]
+    7d  prefetcht0  [rsi+rax+0xc]
+    82  add         r12, 4
+    86  cmp         r12, r13
+    89  jle         L2
 L3:
-    90  xor         r12d, r12d
-    93  mov         r13, [rdi+0x28]
-    97  add         r13, 0xfffffffffffffff0
-    9b  and         r13, 0xfffffffffffffff8
-    9f  sub         r13, 0x10
-    a3  jl          L5
+    8f  xor         r12d, r12d
+    92  mov         r13, [rdi+0x28]
+    96  add         r13, 0xfffffffffffffff0
+    9a  and         r13, 0xfffffffffffffff8
+    9e  sub         r13, 0x10
+    a2  jl          L5
 ; predicated: prologue
 ; prefetch, 16 packets ahead
-    a9  mov         r15, [rdx+r12*4+0x40]
+    a8  mov         r15, [rdx+r12*4+0x40]
 ; prefetch, 16 packets ahead
-    ae  mov         r14d, r15d
+    ad  mov         r14d, r15d
 ; prefetch, 16 packets ahead
-    b1  shr         r15, 0x20
+    b0  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    b5  prefetcht0  [rsi+r15+0xc]
+    b4  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-    bb  mov         r15, [rdx+r12*4+0x48]
+    ba  mov         r15, [rdx+r12*4+0x48]
 ; prefetch, 16 packets ahead
-    c0  mov         ebp, r15d
+    bf  mov         ebp, r15d
 ; prefetch, 16 packets ahead
-    c3  shr         r15, 0x20
+    c2  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    c7  prefetcht0  [rsi+rbp+0xc]
+    c6  prefetcht0  [rsi+rbp+0xc]
 ; prefetch, 16 packets ahead
-    cc  prefetcht0  [rsi+r15+0xc]
+    cb  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-    d2  mov         r15, [rdx+r12*4+0x50]
+    d1  mov         r15, [rdx+r12*4+0x50]
 ; prefetch, 16 packets ahead
-    d7  mov         ebp, r15d
+    d6  mov         ebp, r15d
 ; prefetch, 16 packets ahead
-    da  shr         r15, 0x20
+    d9  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    de  prefetcht0  [rsi+rbp+0xc]
+    dd  prefetcht0  [rsi+rbp+0xc]
 ; prefetch, 16 packets ahead
-    e3  prefetcht0  [rsi+r15+0xc]
+    e2  prefetcht0  [rsi+r15+0xc]
 ; prefetch, 16 packets ahead
-    e9  mov         r15, [rdx+r12*4+0x58]
+    e8  mov         r15, [rdx+r12*4+0x58]
 ; prefetch, 16 packets ahead
-    ee  mov         ebp, r15d
+    ed  mov         ebp, r15d
 ; prefetch, 16 packets ahead
-    f1  shr         r15, 0x20
+    f0  shr         r15, 0x20
 ; prefetch, 16 packets ahead
-    f5  prefetcht0  [rsi+rbp+0xc]
+    f4  prefetcht0  [rsi+rbp+0xc]
 ; prefetch, 16 packets ahead
-    fa  prefetcht0  [rsi+r15+0xc]
+    f9  prefetcht0  [rsi+r15+0xc]
 ; where the packets start
-   100  mov         r15, [rdx+r12*4]
+    ff  mov         r15, [rdx+r12*4]
 ; where the packets start
-   104  mov         ebp, r15d
+   103  mov         ebp, r15d
 ; where the packets start
-   107  shr         r15, 0x20
+   106  shr         r15, 0x20
 ; 16 header bytes from 12
-   10b  vmovdqu     xmm15, [rsi+rbp+0xc]
+   10a  vmovdqu     xmm15, [rsi+rbp+0xc]
 ; 16 header bytes from 12
-   111  vmovdqu     xmm14, [rsi+r15+0xc]
+   110  vmovdqu     xmm14, [rsi+r15+0xc]
 ; where the packets start
-   118  mov         r15, [rdx+r12*4+0x10]
+   117  mov         r15, [rdx+r12*4+0x10]
 ; where the packets start
-   11d  mov         ebp, r15d
+   11c  mov         ebp, r15d
 ; where the packets start
-   120  shr         r15, 0x20
+   11f  shr         r15, 0x20
 ; 16 header bytes from 12
-   124  vinserti128 ymm15, ymm15, [rsi+rbp+0xc], 1
+   123  vinserti128 ymm15, ymm15, [rsi+rbp+0xc], 1
 ; 16 header bytes from 12
-   12c  vinserti128 ymm14, ymm14, [rsi+r15+0xc], 1
+   12b  vinserti128 ymm14, ymm14, [rsi+r15+0xc], 1
 ; columns of the window from 12
-   134  vshufps     ymm15, ymm15, ymm14, 0
+   133  vshufps     ymm15, ymm15, ymm14, 0
 ; where the packets start
-   13a  mov         r15, [rdx+r12*4+8]
+   139  mov         r15, [rdx+r12*4+8]
 ; where the packets start
-   13f  mov         ebp, r15d
+   13e  mov         ebp, r15d
 ; where the packets start
-   142  shr         r15, 0x20
+   141  shr         r15, 0x20
 ; 16 header bytes from 12
-   146  vmovdqu     xmm14, [rsi+rbp+0xc]
+   145  vmovdqu     xmm14, [rsi+rbp+0xc]
 ; 16 header bytes from 12
-   14c  vmovdqu     xmm13, [rsi+r15+0xc]
+   14b  vmovdqu     xmm13, [rsi+r15+0xc]
 ; where the packets start
-   153  mov         r15, [rdx+r12*4+0x18]
+   152  mov         r15, [rdx+r12*4+0x18]
 ; where the packets start
-   158  mov         ebp, r15d
+   157  mov         ebp, r15d
 ; where the packets start
-   15b  shr         r15, 0x20
+   15a  shr         r15, 0x20
 ; 16 header bytes from 12
-   15f  vinserti128 ymm14, ymm14, [rsi+rbp+0xc], 1
+   15e  vinserti128 ymm14, ymm14, [rsi+rbp+0xc], 1
 ; 16 header bytes from 12
-   167  vinserti128 ymm13, ymm13, [rsi+r15+0xc], 1
+   166  vinserti128 ymm13, ymm13, [rsi+r15+0xc], 1
 ; prefetch, 16 packets ahead
-   16f  prefetcht0  [rsi+r14+0xc]
+   16e  prefetcht0  [rsi+r14+0xc]
 ; columns of the window from 12
-   175  vshufps     ymm14, ymm14, ymm13, 0
+   174  vshufps     ymm14, ymm14, ymm13, 0
 ; columns of the window from 12
-   17b  vshufps     ymm15, ymm15, ymm14, 0x88
+   17a  vshufps     ymm15, ymm15, ymm14, 0x88
 ; captured >= 14 and half[12] == 0x800
-   181  vpslld      ymm15, ymm15, 0x10
-   187  nop         [rax+0x100]
-   18e  nop         [rax+0x100]
-   195  nop         [rax+0x100]
-   19c  nop         [rax]
+   180  vpslld      ymm15, ymm15, 0x10
+   186  nop         [rax+0x100]
+   18d  nop         [rax+0x100]
+   194  nop         [rax+0x100]
+   19b  nop         [rax]
+   19e  nop
    19f  nop
 ; predicated: kernel
 ; captured >= 14 and half[12] == 0x800
