@@ -102,6 +102,7 @@ fn any_marked(bytes: &[u8], last: usize, lanes: usize) -> bool {
     let any = match lanes {
         32 => starts.fold(0, |any, at| any | word::<4>(bytes, at)),
         16 => starts.fold(0, |any, at| any | word::<2>(bytes, at)),
+        8 => starts.fold(0, |any, at| any | word::<1>(bytes, at)),
         _ => u64::from(bytes.iter().fold(0, |any, byte| any | byte)),
     };
     any != 0
