@@ -201,43 +201,45 @@ impl Kernel {
     ///
     /// # Panics
     /// If the numbers of verdicts and packets differ.
-    #[inline]
     pub fn run(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
         assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &self.batch {
-            Some(code) if packets.len() >= code.entry.least => {
+            Some(code) if (code.entry.least..=BATCH).contains(&packets.len()) => {
                 if code.entry.scratch == 0 {
-                    self.batches(code, packets, verdict, NonNull::dangling())
+                    self.one_batch(code, packets, verdict, NonNull::dangling())
                 } else {
-                    self.batches_with_scratch(code, packets, verdict)
+                    self.one_batch_with_scratch(code, packets, verdict)
                 }
             }
             _ => self.list(packets, verdict),
         }
     }
 
-    /// Runs `list` code on all packets.
+    /// Runs `list` code on all packets, if they are one batch.
     #[inline]
-    fn list(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
-        if packets.len() <= BATCH {
-            self.each(packets, verdict);
-        } else {
-            self.list_batches(packets, verdict);
+    pub(crate) fn list(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
+        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
+        if packets.len() > BATCH {
+            return self.batches(packets, verdict);
         }
+        self.each(packets, verdict);
         Tally { list: packets.len() as u64, ..Tally::default() }
     }
 
+    /// Runs on all packets, batch by batch.
     #[inline(never)]
-    fn list_batches(&self, packets: &Packets<'_>, verdict: &mut [u32]) {
+    fn batches(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
+        let mut tally = Tally::default();
         for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
-            self.each(&packets.slice(start..start + verdict.len()), verdict);
+            tally += self.run(&packets.slice(start..start + verdict.len()), verdict);
         }
+        tally
     }
 
     /// Not inlined, so that only filters that need scratch memory have its
     /// stack frame.
     #[inline(never)]
-    fn batches_with_scratch(
+    fn one_batch_with_scratch(
         &self,
         code: &BatchCode,
         packets: &Packets<'_>,
@@ -245,11 +247,13 @@ impl Kernel {
     ) -> Tally {
         let mut scratch = MaybeUninit::<Scratch>::uninit();
         let start = NonNull::from(&mut scratch).cast();
-        self.batches(code, packets, verdict, start)
+        self.one_batch(code, packets, verdict, start)
     }
 
-    /// Runs batch code on all packets, as far as possible.
-    fn batches(
+    /// Runs batch code on up to 256 packets, as far as possible. Inlined, as each call between costs a batch of 32 a
+    /// tenth.
+    #[inline(always)]
+    fn one_batch(
         &self,
         code: &BatchCode,
         packets: &Packets<'_>,
@@ -259,31 +263,6 @@ impl Kernel {
         let Some(limit) = packets.limit(code.entry.reach) else {
             return self.edges_only(packets, verdict);
         };
-        if packets.len() <= BATCH {
-            return self.one_batch(code, packets, verdict, scratch, limit);
-        }
-        let mut tally = Tally::default();
-        for (start, verdict) in (0..).step_by(BATCH).zip(verdict.chunks_mut(BATCH)) {
-            let packets = &packets.slice(start..start + verdict.len());
-            tally += if packets.len() < code.entry.least {
-                self.list(packets, verdict)
-            } else {
-                self.one_batch(code, packets, verdict, scratch, limit)
-            };
-        }
-        tally
-    }
-
-    /// Runs batch code on up to 256 packets, except those above `limit`.
-    #[inline]
-    fn one_batch(
-        &self,
-        code: &BatchCode,
-        packets: &Packets<'_>,
-        verdict: &mut [u32],
-        scratch: NonNull<Scratch>,
-        limit: usize,
-    ) -> Tally {
         let [offset, ..] = packets.tables();
         if !packets.surely_within(limit) && !all_within(offset, limit) {
             return self.edge(code, packets, verdict, scratch, limit);
@@ -381,7 +360,7 @@ struct BatchCall<'a> {
 
 impl BatchCall<'_> {
     /// Runs the code; returns the packets that it left.
-    #[inline]
+    #[inline(always)]
     fn run(&self, verdict: &mut [u32]) -> Marks {
         if !self.code.entry.leaves {
             self.enter(verdict, NonNull::dangling());
@@ -393,7 +372,7 @@ impl BatchCall<'_> {
     }
 
     /// `slow` may dangle if the code leaves no packets.
-    #[inline]
+    #[inline(always)]
     fn enter(&self, verdict: &mut [u32], slow: NonNull<[u8; SLOW]>) {
         let Self { code: BatchCode { function, entry }, packets, offset, scratch } = self;
         let count = packets.len();

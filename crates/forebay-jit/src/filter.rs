@@ -172,12 +172,17 @@ impl Filter {
     ///
     /// # Panics
     /// If the numbers of verdicts and packets differ.
+    #[inline]
     pub fn run_batch(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
-        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         match &*self.0 {
-            FilterCode::Compiled { kernel, loops, .. } => {
-                let fast = loops.as_ref().and_then(|loops| loops.kernel(packets.len()));
-                fast.unwrap_or(kernel).run(packets, verdict)
+            FilterCode::Compiled { kernel, loops: None, .. } => kernel.run(packets, verdict),
+            // Inlined, as a call takes about as long as a filter of one packet.
+            FilterCode::Compiled { kernel, loops: Some(loops), .. } => {
+                if packets.len() < loops.least() {
+                    kernel.list(packets, verdict)
+                } else {
+                    loops.kernel().unwrap_or(kernel).run(packets, verdict)
+                }
             }
             FilterCode::Program(_) | FilterCode::Function(_) => self.interpret(packets, verdict),
         }
@@ -186,6 +191,7 @@ impl Filter {
     /// Not inlined, so that compiled code does not have its stack frame.
     #[inline(never)]
     fn interpret(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
+        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
         for (i, verdict) in verdict.iter_mut().enumerate() {
             *verdict = self.run(packets.packet(i), packets.wire_len(i));
         }

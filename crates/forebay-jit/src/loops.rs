@@ -41,13 +41,15 @@ impl Loops {
         Self { source, least, begun: AtomicBool::new(false), compiled: OnceLock::new() }
     }
 
-    /// The code for a call with so many packets, if that needs it and it is compiled or this call is
-    /// to do it.
+    /// The fewest packets of a call that they are for.
     #[inline]
-    pub(crate) fn kernel(&self, packets: usize) -> Option<&Kernel> {
-        if packets < self.least.load(Ordering::Relaxed) {
-            return None;
-        }
+    pub(crate) fn least(&self) -> usize {
+        self.least.load(Ordering::Relaxed)
+    }
+
+    /// The code for a call with as many packets, if it is compiled or this call is to do it.
+    #[inline]
+    pub(crate) fn kernel(&self) -> Option<&Kernel> {
         match self.compiled.get() {
             Some(compiled) => compiled.as_ref().ok().map(|compiled| &compiled.kernel),
             None => self.begin(),
