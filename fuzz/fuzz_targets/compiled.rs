@@ -16,7 +16,7 @@ mod packets;
 #[path = "support/program.rs"]
 mod program;
 
-use forebay_codegen::code::Scheduling;
+use forebay_codegen::code::{PacketsIn, Scheduling};
 use forebay_filter::Program;
 use forebay_filter::ir::Function;
 use forebay_filter::ir::build::build;
@@ -79,6 +79,8 @@ fn options(backend: Backend, isa: Isa, tuning: u8, prefetch: u8, patterns: u8) -
     // Explaining takes longer than all the rest.
     options.codegen.explain = explain == 15;
     options.codegen.prefetch = [0, 1, 7, 32, 64, 300][usize::from(prefetch) % 6];
+    options.codegen.packets = [PacketsIn::Unknown, PacketsIn::Memory, PacketsIn::Cache]
+        [usize::from(prefetch) / 6 % 3];
     options.codegen.ems_patterns = [2048, 20, 1, 20_000][usize::from(patterns) % 4];
     options
 }

@@ -118,9 +118,10 @@ impl CompiledConfig {
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
         // The first filter waits for what rings hold; the others find it in the cache.
-        let (first, later) = (options.filters.clone().for_rings(), &options.filters);
+        let first = options.filters.clone().for_rings();
+        let later = options.filters.clone().for_cached();
         let is_first = filter.is_none() && config.rules.is_none() && config.scan.is_none();
-        let of_groups = if is_first { &first } else { later };
+        let of_groups = if is_first { &first } else { &later };
         let filter = filter.map(|text| compile(text, "the broker".to_owned(), &first));
         let of_group = |group: &SensorGroup| {
             let place = || format!("group {}", group.name);

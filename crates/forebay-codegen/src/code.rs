@@ -125,6 +125,19 @@ pub enum Scheduling {
     Modulo,
 }
 
+/// Where packets are when a filter reads them; for [`Backend::Auto`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum PacketsIn {
+    /// The caller of the code finds out: loops that prefetch get a second form that does not
+    /// ([`BatchEntry::resident`]).
+    #[default]
+    Unknown,
+    /// In memory or another processor's cache: all code for batches prefetches.
+    Memory,
+    /// In this processor's cache: none does.
+    Cache,
+}
+
 /// Options of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Options {
@@ -139,9 +152,10 @@ pub struct Options {
     pub load_latency: u8,
     /// Prefetch distance for headers, in packets; 0 for none. Short `pe` loops
     /// have no need of it: an out-of-order core keeps as many loads in flight
-    /// without it. Code with branches gains much from memory. `auto` chooses for itself, and
-    /// at least this for loops of `pe`.
+    /// without it. Code with branches gains much from memory. `auto` chooses for itself.
     pub prefetch: u16,
+    /// What `auto` chooses by.
+    pub packets: PacketsIn,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,
     /// Which form of `pe`'s loops: of those that a filter has, least work first, the first from this
@@ -164,6 +178,7 @@ impl Options {
             in_halves: false,
             load_latency: 5,
             prefetch: if backend == Backend::Ems { 8 } else { 0 },
+            packets: PacketsIn::Unknown,
             scheduling: Scheduling::Modulo,
             pe_form: 0,
             ems_patterns: 256,
@@ -199,6 +214,9 @@ pub struct Code {
 pub struct BatchEntry {
     /// Offset of the function.
     pub entry: usize,
+    /// Offset of a function with the same results and requirements that does not prefetch, for packets in
+    /// the cache, where the other one prefetches and that takes longer.
+    pub resident: Option<usize>,
     /// Packets a group.
     pub lanes: usize,
     /// The least number of packets; smaller batches go to `list` code. At least

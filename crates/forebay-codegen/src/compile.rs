@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 
 use forebay_filter::ir::Function;
 
-use crate::code::{Backend, BatchEntry, Code, Isa, Options};
+use crate::code::{Backend, BatchEntry, Code, Isa, Options, PacketsIn};
 use crate::cost;
 use crate::emit::assembler::{Assembler, EncodeError, Label};
-use crate::emit::loops::emit_batch_function;
+use crate::emit::loops::{Prefetches, emit_batch_function};
 use crate::regalloc::RegisterPressure;
 use crate::sched::report::report;
 use crate::sched::{ScheduledLoop, schedule_loop};
@@ -44,6 +44,7 @@ enum NoPe {
 struct Batch {
     backend: Backend,
     entry: Label,
+    resident: Option<Label>,
     lanes: usize,
     least: usize,
     reach: usize,
@@ -78,7 +79,7 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     };
     assembler.align(64)?;
     let prefetch = match (&batch, options.backend) {
-        (None, Backend::Auto) => cost::DISTANCE,
+        (None, Backend::Auto) => cost::prefetch_of_branches(options.packets),
         (None, Backend::List) => options.prefetch,
         _ => 0,
     };
@@ -92,6 +93,7 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
         each: entry(each),
         batch: batch.as_ref().map(|batch| BatchEntry {
             entry: entry(batch.entry),
+            resident: batch.resident.map(entry),
             lanes: batch.lanes,
             least: batch.least,
             reach: batch.reach,
@@ -116,13 +118,15 @@ fn enhanced(
     remark: &mut Option<String>,
 ) -> Result<Option<Batch>, CompileError> {
     let is_auto = options.backend == Backend::Auto;
-    let prefetch = if is_auto { cost::DISTANCE } else { options.prefetch };
+    let prefetch =
+        if is_auto { cost::prefetch_of_branches(options.packets) } else { options.prefetch };
     match ems::compile(function, &Options { prefetch, ..*options }, assembler) {
         Ok(made) => {
             schedule.push_str(&made.report);
             Ok(Some(Batch {
                 backend: Backend::Ems,
                 entry: made.entry,
+                resident: None,
                 lanes: 1,
                 least: if is_auto { cost::LEAST_EMS } else { 2 },
                 reach: made.reach,
@@ -166,20 +170,26 @@ fn predicated(
         return Ok(None);
     }
     let least = match options.backend {
-        Backend::Auto => {
-            let of_rings = options.prefetch > 0;
-            cost::least_packets(function, &bodies, of_rings).max(loops.lanes)
-        }
+        Backend::Auto => cost::least_packets(function, &bodies).max(loops.lanes),
         _ => loops.lanes,
     };
     for body in bodies.iter().filter(|_| options.explain) {
         schedule.push_str(&report(body));
         schedule.push('\n');
     }
-    let entry = emit_batch_function(assembler, &bodies)?;
+    let entry = emit_batch_function(assembler, &bodies, Prefetches::Kept)?;
+    let both = options.backend == Backend::Auto
+        && options.packets == PacketsIn::Unknown
+        && bodies.iter().any(|scheduled| scheduled.body.lookahead > 0);
+    let resident =
+        both.then(|| emit_batch_function(assembler, &bodies, Prefetches::LeftOut)).transpose()?;
+    if both && options.explain {
+        schedule.push_str("the loops also exist without prefetches, for packets in the cache\n");
+    }
     Ok(Some(Batch {
         backend: Backend::Pe,
         entry,
+        resident,
         lanes: loops.lanes,
         least,
         reach: loops.reach,
@@ -195,9 +205,8 @@ fn schedule_predicated(
 ) -> Result<(pe::Loops, Vec<ScheduledLoop>), NoPe> {
     let mut refused = None;
     for (isa, form) in forms(function, options)?.into_iter().skip(options.pe_form) {
-        // `auto` also chooses the prefetch distance, at least the one that is asked for.
         let prefetch = match options.backend {
-            Backend::Auto => cost::prefetch(form.cycles(), isa).max(options.prefetch),
+            Backend::Auto => cost::prefetch(form.cycles(), isa, options.packets),
             _ => options.prefetch,
         };
         match schedule_form(&form, &Options { prefetch, isa, ..*options }, assembler) {

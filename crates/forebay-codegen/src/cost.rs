@@ -8,7 +8,7 @@
 
 use forebay_filter::ir::{Function, Terminator};
 
-use crate::code::Isa;
+use crate::code::{Isa, PacketsIn};
 use crate::sched::ScheduledLoop;
 
 /// Parameters of the model. The suite `filters` prints the same fit for each of
@@ -52,14 +52,12 @@ pub fn list_cycles(function: &Function) -> f64 {
 /// Cycles a packet beyond which loops gain from prefetching: longer iterations fill the out-of-order
 /// window with few packets, and the loads of later packets start late. Measured from memory, in the time
 /// of the row `touch`, on a core with a window of 224 instructions: AVX-512 loops of 2.8 to 5.6 cycles took
-/// 1.3 to 1.6 without, and 1.1 to 1.25 with it, AVX2 loops of 3.9 to 12 cycles 1.4 to 4 and 1.1 to 1.35.
-/// With headers in the cache they took up to a tenth longer with it; two AVX-512 loops of 2.5 to 2.8
-/// cycles a quarter, and gained nothing from memory.
-/// On a Zen 4 core, AVX2 loops with a packet in each 32-bit lane took 1.3 to 1.5 of the time of `touch` from
-/// memory without prefetches if they were estimated at more than 3.2 cycles, and 1.05 to 1.15 with them, but
-/// with hot packets 0.3 to 0.5 cycles more. Shorter ones took at most 1.2 without.
+/// 1.3 to 1.6 without, and 1.1 to 1.25 with it, AVX2 loops of 3.9 to 12 cycles 1.4 to 4 and 1.1 to 1.35. On a Zen 5
+/// core AVX2 loops estimated at 2.5 to 3 cycles took 1.05 to 1.5 without and 0.85 to 0.95 with it, AVX-512 loops of
+/// 2.25 to 2.5 up to 1.3 and 0.95 to 1.05; for shorter ones it made no difference. With packets in the cache prefetches
+/// cost up to a quarter, so loops that have them also come without ([`PacketsIn::Unknown`]).
 fn long(isa: Isa) -> f64 {
-    if isa >= Isa::Avx512Bw { 2.75 } else { 3.2 }
+    if isa >= Isa::Avx512Bw { 2.2 } else { 2.3 }
 }
 
 /// Where the processor executes 512-bit instructions in two halves: the estimate below which AVX2 loops are
@@ -99,8 +97,20 @@ pub const LEAST_EMS: usize = 64;
 
 /// The prefetch distance for loops of `cycles` a packet. Scalar ones are all long.
 #[must_use]
-pub fn prefetch(cycles: f64, isa: Isa) -> u16 {
-    if isa == Isa::Scalar || cycles > long(isa) { DISTANCE } else { 0 }
+pub fn prefetch(cycles: f64, isa: Isa, packets: PacketsIn) -> u16 {
+    let is_long = isa == Isa::Scalar || cycles > long(isa);
+    match packets {
+        PacketsIn::Cache => 0,
+        _ if is_long => DISTANCE,
+        PacketsIn::Memory => DISTANCE_OF_SHORT_LOOPS,
+        PacketsIn::Unknown => 0,
+    }
+}
+
+/// The prefetch distance for code with branches.
+#[must_use]
+pub fn prefetch_of_branches(packets: PacketsIn) -> u16 {
+    if packets == PacketsIn::Cache { 0 } else { DISTANCE }
 }
 
 /// The number of tests of a filter.
@@ -117,16 +127,17 @@ pub fn tests(function: &Function) -> usize {
 /// for each, and 3.1% with 30.
 const PE_CALL: f64 = 50.0;
 
-/// The batch size from which predicated loops are used for packets from memory, which `list` code waits for
-/// at each mispredicted branch. On a Zen 4 core, calls of 32 by AVX2 took 13 ns a packet by loops that
+/// The batch size from which predicated loops that prefetch are used: packets may come from memory, which
+/// `list` code waits for at each mispredicted branch. On a Zen 4 core, calls of 32 by AVX2 took 13 ns a packet by loops that
 /// prefetch and 19 to 22 by `list` code for the filters of networks; for `ip` 13 and 10.
 const LEAST_FROM_MEMORY: usize = 32;
 
 /// The batch size from which predicated loops are predicted to be faster than
-/// `list` code, for packets of rings or others.
+/// `list` code.
 #[must_use]
-pub fn least_packets(function: &Function, loops: &[ScheduledLoop], of_rings: bool) -> usize {
-    let most = if of_rings { LEAST_FROM_MEMORY } else { usize::MAX };
+pub fn least_packets(function: &Function, loops: &[ScheduledLoop]) -> usize {
+    let prefetches = loops.iter().any(|scheduled| scheduled.body.lookahead > 0);
+    let most = if prefetches { LEAST_FROM_MEMORY } else { usize::MAX };
     let gain = (PREFERENCE * list_cycles(function) - pe_cycles(loops)).max(0.5);
     most.min((PE_CALL / gain) as usize)
 }

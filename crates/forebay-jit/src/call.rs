@@ -31,6 +31,7 @@ use crate::error::JitError;
 use crate::marks::Marks;
 use crate::memory::Executable;
 use crate::packets::Packets;
+use crate::residence;
 use crate::verified::Verified;
 
 /// The most bytes of scratch memory that code may need.
@@ -104,6 +105,8 @@ pub struct Kernel {
 #[derive(Debug)]
 struct BatchCode {
     function: BatchFunction,
+    /// The same without prefetches, for packets in the cache.
+    resident: Option<BatchFunction>,
     entry: BatchEntry,
 }
 
@@ -150,10 +153,13 @@ impl Kernel {
         let batch = match code.batch {
             Some(entry) => {
                 check(&entry)?;
-                let address = address(entry.entry)?;
-                // SAFETY: as above.
-                let function = unsafe { mem::transmute::<*mut u8, BatchFunction>(address) };
-                Some(BatchCode { function, entry })
+                let function = |entry| -> Result<BatchFunction, JitError> {
+                    let address = address(entry)?;
+                    // SAFETY: as above.
+                    Ok(unsafe { mem::transmute::<*mut u8, BatchFunction>(address) })
+                };
+                let resident = entry.resident.map(function).transpose()?;
+                Some(BatchCode { function: function(entry.entry)?, resident, entry })
             }
             None => None,
         };
@@ -374,7 +380,7 @@ impl BatchCall<'_> {
     /// `slow` may dangle if the code leaves no packets.
     #[inline(always)]
     fn enter(&self, verdict: &mut [u32], slow: NonNull<[u8; SLOW]>) {
-        let Self { code: BatchCode { function, entry }, packets, offset, scratch } = self;
+        let Self { code: BatchCode { function, resident, entry }, packets, offset, scratch } = self;
         let count = packets.len();
         assert!(count == offset.len() && count == verdict.len(), "a verdict for each packet");
         assert!((entry.lanes..=BATCH).contains(&count), "one batch");
@@ -388,6 +394,10 @@ impl BatchCall<'_> {
             count,
             slow: slow.as_ptr().cast(),
             scratch: scratch.as_ptr().cast(),
+        };
+        let function = match resident {
+            Some(resident) if residence::is_resident(packets) => resident,
+            _ => function,
         };
         // SAFETY: `count` packets, at least a group and at most 256, all four
         // tables of that length. `reach` bytes are readable from each offset

@@ -236,7 +236,8 @@ pub(crate) fn compile(function: &Verified, options: &Options) -> Result<Compiled
 fn symbols(kernel: &Kernel, code: &Code, name: &str) -> Vec<Symbol> {
     let start = kernel.memory().bytes().as_ptr() as usize;
     let mut entries = vec![(code.each, Backend::List)];
-    entries.extend(code.batch.map(|batch| (batch.entry, code.backend)));
+    let batch = code.batch.iter().flat_map(|batch| [Some(batch.entry), batch.resident]);
+    entries.extend(batch.flatten().map(|entry| (entry, code.backend)));
     entries.sort_unstable_by_key(|&(entry, _)| entry);
     let ends = entries.iter().skip(1).map(|&(entry, _)| entry).chain([code.constants_at]);
     let symbol = |(&(entry, backend), end): (&(usize, Backend), usize)| Symbol {

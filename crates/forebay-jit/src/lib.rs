@@ -21,6 +21,7 @@ mod options;
 mod packets;
 pub mod perf_map;
 pub mod planes;
+mod residence;
 mod set;
 mod verified;
 

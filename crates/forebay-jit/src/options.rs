@@ -2,8 +2,7 @@
 
 use std::env;
 
-use forebay_codegen::code::{Backend, Isa, Options as Codegen};
-use forebay_codegen::cost;
+use forebay_codegen::code::{Backend, Isa, Options as Codegen, PacketsIn};
 
 use crate::cpu::{CpuError, choose, executes_512_bits_in_halves};
 use crate::perf_map::PERF_MAP_VARIABLE;
@@ -41,7 +40,14 @@ impl Options {
     /// by `forebay-bench pipeline`, stage `filter`.
     #[must_use]
     pub fn for_rings(mut self) -> Self {
-        self.codegen.prefetch = cost::DISTANCE_OF_SHORT_LOOPS;
+        self.codegen.packets = PacketsIn::Memory;
+        self
+    }
+
+    /// The same, for `auto`, where other code has just read the packets: none prefetches.
+    #[must_use]
+    pub fn for_cached(mut self) -> Self {
+        self.codegen.packets = PacketsIn::Cache;
         self
     }
 }

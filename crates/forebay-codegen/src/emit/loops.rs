@@ -37,6 +37,15 @@ use crate::sched::expand::Instance;
 /// Transfers a number to an opmask register, and holds offsets, before the loop.
 const TEMPORARY: Register = Register::RAX;
 
+/// Whether a function has the instructions that only prefetch ([`crate::mir::Op::ahead`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefetches {
+    /// It has.
+    Kept,
+    /// It has not.
+    LeftOut,
+}
+
 /// Packets that the loop in front prefetches in an iteration.
 const AT_ONCE: i32 = 4;
 
@@ -49,18 +58,22 @@ const AT_ONCE: i32 = 4;
 pub fn emit_batch_function(
     assembler: &mut Assembler,
     loops: &[ScheduledLoop],
+    prefetches: Prefetches,
 ) -> Result<Label, EncodeError> {
     let entry = assembler.label();
     assembler.align(64)?;
     assembler.bind(entry);
     let saved = registers_to_save(loops);
-    assembler.note("entry: registers saved");
+    assembler.note(match prefetches {
+        Prefetches::Kept => "entry: registers saved",
+        Prefetches::LeftOut => "entry for packets in the cache: registers saved",
+    });
     for &register in &saved {
         push(assembler, Instruction::with1(Code::Push_r64, register))?;
     }
     let mut wide = false;
     for scheduled in loops {
-        wide |= LoopEmitter::new(assembler, scheduled)?.emit()?;
+        wide |= LoopEmitter::new(assembler, scheduled, prefetches)?.emit()?;
     }
     assembler.note("exit: registers restored");
     if wide {
@@ -93,16 +106,23 @@ struct LoopEmitter<'a> {
     scheduled: &'a ScheduledLoop,
     encodings: Vec<Encoding<'a>>,
     step: i32,
+    /// The distance in packets of the `ahead` ops; 0 if they are left out.
+    lookahead: i32,
 }
 
 impl<'a> LoopEmitter<'a> {
     fn new(
         assembler: &'a mut Assembler,
         scheduled: &'a ScheduledLoop,
+        prefetches: Prefetches,
     ) -> Result<Self, EncodeError> {
         let body = &scheduled.body;
         let encodings = body.ops.iter().map(Encoding::new).collect::<Result<_, _>>()?;
-        Ok(Self { assembler, scheduled, encodings, step: body.step as i32 })
+        let lookahead = match prefetches {
+            Prefetches::Kept => body.lookahead as i32,
+            Prefetches::LeftOut => 0,
+        };
+        Ok(Self { assembler, scheduled, encodings, step: body.step as i32, lookahead })
     }
 
     /// Emits the loop. Returns whether it uses vectors wider than 128 bits.
@@ -159,9 +179,11 @@ impl<'a> LoopEmitter<'a> {
     /// Prefetches the packets that no iteration prefetches: as many as the lookahead, or all if the pipelined
     /// form does not run. Up to [`AT_ONCE`] - 1 of the last ones are left out.
     fn prefetch_first(&mut self, body: &LoopBody) -> Result<(), EncodeError> {
-        let Some((prefetch, byte)) = prefetched(body) else { return Ok(()) };
+        let distance = self.lookahead;
+        let Some((prefetch, byte)) = prefetched(body).filter(|_| distance > 0) else {
+            return Ok(());
+        };
         self.note("prefetch of the first packets");
-        let distance = body.lookahead as i32;
         let pipelined = self.scheduled.pipelined.as_ref();
         let enough = pipelined
             .map_or(i32::MAX, |pipelined| distance + pipelined.expansion.least as i32 * self.step);
@@ -227,8 +249,8 @@ impl<'a> LoopEmitter<'a> {
         let least = expansion.least as i32 * self.step;
         let (rest, kernel) = (self.assembler.label(), self.assembler.label());
         self.load_argument(BOUND, argument::COUNT)?;
-        if self.scheduled.body.lookahead > 0 {
-            self.add(BOUND, -(self.scheduled.body.lookahead as i32))?;
+        if self.lookahead > 0 {
+            self.add(BOUND, -self.lookahead)?;
         }
         self.round_bound()?;
         self.with_number(Code::Sub_rm64_imm8, Code::Sub_rm64_imm32, BOUND, least)?;
@@ -300,6 +322,9 @@ impl<'a> LoopEmitter<'a> {
         for instance in instances {
             let encoding = &self.encodings[instance.op as usize];
             let op = &self.scheduled.body.ops[instance.op as usize];
+            if op.ahead && self.lookahead == 0 {
+                continue;
+            }
             if self.assembler.explains()
                 && let Some(note) = self.scheduled.body.notes.get(op.note as usize)
             {
@@ -351,7 +376,7 @@ impl<'a> LoopEmitter<'a> {
 fn prefetched(body: &LoopBody) -> Option<(Code, i32)> {
     body.ops.iter().find_map(|op| match op.operands[..] {
         [Operand::Memory(Address { base: Base::Table(Table::Base), displacement, .. })]
-            if op.ahead && op.dest.is_none() && body.lookahead > 0 =>
+            if op.ahead && op.dest.is_none() =>
         {
             Some((op.code, displacement))
         }

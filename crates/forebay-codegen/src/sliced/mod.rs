@@ -33,7 +33,7 @@ mod vectors;
 
 use crate::code::Scheduling;
 use crate::emit::assembler::{Assembler, EncodeError};
-use crate::emit::loops::emit_batch_function;
+use crate::emit::loops::{Prefetches, emit_batch_function};
 use crate::regalloc::RegisterPressure;
 use crate::sched::{Options, schedule_loop};
 use lower::{Frame, INPUT_SCALE, Lowered, RESULT_SCALE, lower};
@@ -127,7 +127,7 @@ pub fn compile(network: &Network, outputs: &[Signal], width: Width) -> Result<Sl
     let options = Options { load_latency: LOAD_LATENCY, scheduling };
     let scheduled = schedule_loop(&body, &options, width.isa())?;
     let mut assembler = Assembler::new(false);
-    let entry = emit_batch_function(&mut assembler, &[scheduled])?;
+    let entry = emit_batch_function(&mut assembler, &[scheduled], Prefetches::Kept)?;
     let assembled = assembler.finish()?;
     Ok(Sliced {
         entry: assembled.offset(entry).unwrap_or(assembled.constants_at),

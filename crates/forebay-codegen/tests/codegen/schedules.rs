@@ -2,7 +2,7 @@
 //! least initiation interval or next to it.
 
 use crate::filters::{FILTERS, host_list};
-use forebay_codegen::code::{Backend, Isa, Options};
+use forebay_codegen::code::{Backend, Isa, Options, PacketsIn};
 use forebay_codegen::emit::pool::Pool;
 use forebay_codegen::explain::asm::disassemble;
 use forebay_codegen::mir::LoopBody;
@@ -208,6 +208,9 @@ fn auto_takes_code_with_branches_that_prefetches_where_pe_does_not_pay() {
         let code = compile::compile(&function, &options).unwrap();
         assert_eq!(code.backend, backend, "{:?}", code.remark);
         let least = code.batch.map_or(0, |batch| batch.least);
+        let cached = Options { packets: PacketsIn::Cache, ..options };
+        let cached = compile::compile(&function, &cached).unwrap();
+        assert!(!disassemble(&cached).contains("prefetcht0"));
         (disassemble(&code).contains("prefetcht0"), least, code.remark.unwrap())
     };
     let (does, least, remark) = prefetches(256, Backend::Ems);
@@ -238,18 +241,32 @@ fn auto_takes_long_loops_of_avx2_where_512_bits_are_executed_in_halves() {
 }
 
 #[test]
-fn short_loops_prefetch_if_asked_to() {
-    for (expression, reads) in [("ip", true), ("ip and tcp", true), ("len >= 100", false)] {
+fn loops_prefetch_where_packets_are_not_in_the_cache() {
+    use PacketsIn::{Cache, Memory, Unknown};
+    let [long, none] = ["not (tcp port 22 or udp port 53 or icmp)", "len >= 100"];
+    for (expression, of_unknown, of_memory) in
+        [("ip", false, true), ("ip and tcp", false, true), (none, false, false), (long, true, true)]
+    {
         let function = compile_function(expression, LinkType::ETHERNET).unwrap();
         for isa in [Isa::Avx2, Isa::Avx512Bw, Isa::Avx512Vbmi] {
-            let prefetches = |prefetch| {
+            // How often it prefetches, and whether there is a second form.
+            let made = |packets| {
                 let options =
-                    Options { explain: true, prefetch, ..Options::new(Backend::Auto, isa) };
+                    Options { explain: true, packets, ..Options::new(Backend::Auto, isa) };
                 let code = compile::compile(&function, &options).unwrap();
                 assert_eq!(code.backend, Backend::Pe, "{expression} {isa}: {:?}", code.remark);
-                disassemble(&code).contains("prefetcht0")
+                let batch = code.batch.unwrap();
+                let says = code.schedule.contains("also exist without prefetches");
+                assert_eq!(says, batch.resident.is_some());
+                let prefetches = disassemble(&code).matches("prefetcht0").count();
+                (prefetches, batch.resident.map(|resident| resident - batch.entry))
             };
-            assert_eq!([0, 16].map(prefetches), [false, reads], "{expression} {isa}");
+            let [unknown, memory, cache] = [Unknown, Memory, Cache].map(made);
+            assert_eq!((cache, memory.1), ((0, None), None), "{expression} {isa}");
+            assert_eq!(memory.0 > 0, of_memory, "{expression} {isa}");
+            // The second form prefetches nothing, and is the shorter.
+            assert_eq!(unknown.0, if of_unknown { memory.0 } else { 0 }, "{expression} {isa}");
+            assert_eq!(unknown.1.is_some(), of_unknown, "{expression} {isa}");
         }
     }
 }

@@ -10,6 +10,9 @@ pub const LANES: usize = 8;
 /// Batch code adds this to each verdict, so that it can be told from `list`.
 pub const BATCH_MARK: u32 = 1 << 31;
 
+/// Batch code for packets in the cache adds this instead.
+pub const RESIDENT_MARK: u32 = 1 << 30;
+
 /// What the `list` code gives: the captured length plus the packet's first byte,
 /// if it has one, in the upper half.
 pub fn expected(packet: &[u8]) -> u32 {
@@ -29,16 +32,29 @@ pub struct Shape {
 
 /// A filter of the code below, with batch code where a shape is given.
 pub fn filter(shape: Option<Shape>) -> Filter {
+    made(shape, false)
+}
+
+/// The same with a second form of batch code, for packets in the cache.
+pub fn filter_of_two_forms(shape: Shape) -> Filter {
+    made(Some(shape), true)
+}
+
+fn made(shape: Option<Shape>, of_two_forms: bool) -> Filter {
     let mut bytes = list();
-    let mut batch = None;
-    if let Some(shape) = shape {
+    let mut add = |code: Vec<u8>| {
         bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
         let entry = bytes.len();
-        bytes.extend(batch_code(shape));
+        bytes.extend(code);
+        entry
+    };
+    let batch = shape.map(|shape| {
+        let entry = add(batch_code(shape, BATCH_MARK));
+        let resident = of_two_forms.then(|| add(batch_code(shape, RESIDENT_MARK)));
         let Shape { reach, scratch, leaves } = shape;
         let leaves = leaves != 0;
-        batch = Some(BatchEntry { entry, lanes: LANES, least: LANES, reach, scratch, leaves });
-    }
+        BatchEntry { entry, resident, lanes: LANES, least: LANES, reach, scratch, leaves }
+    });
     let code = code(bytes, batch);
     // SAFETY: both functions below keep the convention.
     let kernel = unsafe { Kernel::new(&code) }.unwrap();
@@ -98,9 +114,9 @@ fn list() -> Vec<u8> {
     assemble().unwrap()
 }
 
-/// Verdicts as `list` gives them with [`BATCH_MARK`], also of packets that are
+/// Verdicts as `list` gives them with a mark, also of packets that are
 /// left: those get nonsense besides. The first byte is read captured or not.
-fn batch_code(shape: Shape) -> Vec<u8> {
+fn batch_code(shape: Shape, mark: u32) -> Vec<u8> {
     let assemble = || -> Result<Vec<u8>, IcedError> {
         let mut a = CodeAssembler::new(64)?;
         prologue(&mut a)?;
@@ -134,7 +150,7 @@ fn batch_code(shape: Shape) -> Vec<u8> {
         a.mov(r10d, dword_ptr(rbp + r12 * 4))?;
         a.test(r10d, r10d)?;
         a.cmove(r11d, r10d)?;
-        a.lea(r11d, qword_ptr(r11 + r10 + BATCH_MARK as i32))?;
+        a.lea(r11d, qword_ptr(r11 + r10 + mark as i32))?;
         if shape.leaves != 0 {
             a.push(rax)?;
             a.mov(eax, r10d)?;

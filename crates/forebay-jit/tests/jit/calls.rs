@@ -6,10 +6,11 @@ use std::thread;
 
 use forebay_codegen::code::BatchEntry;
 use forebay_jit::memory::MemoryError;
-use forebay_jit::{JitError, Kernel, Packets, Tally};
+use forebay_jit::{Filter, JitError, Kernel, Packets, Tally};
 use forebay_packet::{BATCH, Batch, Interface, PacketMeta, Region};
 
-use crate::blobs::{BATCH_MARK, LANES, Shape, code, expected, filter};
+use crate::blobs::{BATCH_MARK, LANES, RESIDENT_MARK, Shape, code, expected};
+use crate::blobs::{filter, filter_of_two_forms};
 use crate::support::guarded::Guarded;
 
 const PLAIN: Shape = Shape { reach: 64, scratch: 0, leaves: 0 };
@@ -38,6 +39,47 @@ fn one_packet_at_a_time() {
         let memory = noise(300);
         assert_eq!(filter.run(&memory[3..], 7), expected(&memory[3..]));
     }
+}
+
+#[test]
+fn where_calls_come_back_code_for_packets_in_the_cache_runs() {
+    let memory = &noise(4 << 20);
+    let check = |shape: Shape, edge: bool| {
+        let (filter, plain) = (filter_of_two_forms(shape), filter(Some(shape)));
+        // Of 20 packets from `start` on, how many this code decided.
+        let run = |filter: &Filter, start: u32| {
+            let mut offset: Vec<u32> = (0..20).map(|i| start + 64 * i).collect();
+            if edge {
+                offset[7] = memory.len() as u32 - 63;
+            }
+            let length: Vec<u32> = (41..61).collect();
+            let packets = Packets::new(memory, &offset, &length, &length).unwrap();
+            let mut verdict = [0; 20];
+            filter.run_batch(&packets, &mut verdict);
+            for (i, verdict) in verdict.iter().enumerate() {
+                assert_eq!(verdict & !(BATCH_MARK | RESIDENT_MARK), expected(packets.packet(i)));
+            }
+            [BATCH_MARK, RESIDENT_MARK]
+                .map(|mark| verdict.iter().filter(|&verdict| verdict & mark != 0).count())
+        };
+        let by_plain = run(&plain, 0)[0];
+        assert_eq!(by_plain, if edge { 19 } else { 20 - if shape.leaves > 0 { 7 } else { 0 } });
+        // Through memory, then at one place: a first call, two that come back, and then they are known to.
+        let mut made = Vec::new();
+        for start in (0..60).map(|call| call * (64 << 10)).chain([0; 4]) {
+            made.push(run(&filter, start));
+        }
+        assert_eq!(made[..63], [[by_plain, 0]; 63], "{edge}");
+        assert_eq!(made[63], [0, by_plain], "{edge}");
+        // It has no code of that kind.
+        assert_eq!(run(&plain, 0), [by_plain, 0]);
+    };
+    // What a thread's calls went over before counts.
+    thread::scope(|scope| {
+        for (shape, edge) in [(PLAIN, false), (LEAVING, false), (PLAIN, true)] {
+            scope.spawn(move || check(shape, edge));
+        }
+    });
 }
 
 #[test]
@@ -191,11 +233,20 @@ fn code_that_cannot_be_called_is_refused() {
     bad.constants_at = 1000;
     bad.each = 999;
     assert_eq!(new(bad), Err(JitError::Entry { entry: 999, instructions: 10 }));
-    let entry = BatchEntry { entry: 1, lanes: 8, least: 8, reach: 64, scratch: 0, leaves: false };
+    let entry = BatchEntry {
+        entry: 1,
+        resident: None,
+        lanes: 8,
+        least: 8,
+        reach: 64,
+        scratch: 0,
+        leaves: false,
+    };
     let with = |entry| new(code(vec![0xc3; 10], Some(entry)));
     assert_eq!(with(entry), Ok(()));
-    let far = BatchEntry { entry: 10, ..entry };
-    assert_eq!(with(far), Err(JitError::Entry { entry: 10, instructions: 10 }));
+    for far in [BatchEntry { entry: 10, ..entry }, BatchEntry { resident: Some(10), ..entry }] {
+        assert_eq!(with(far), Err(JitError::Entry { entry: 10, instructions: 10 }));
+    }
     for lanes in [0, 9, 65, 72] {
         assert_eq!(
             with(BatchEntry { lanes, least: lanes, ..entry }),

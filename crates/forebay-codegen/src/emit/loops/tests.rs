@@ -89,14 +89,15 @@ fn run(code: &Assembled, count: i64) -> Run {
     }
 }
 
-fn assembled(body: &LoopBody, scheduling: Scheduling) -> Option<Assembled> {
+fn assembled(body: &LoopBody, scheduling: Scheduling, prefetches: Prefetches) -> Option<Assembled> {
     let options = Options { load_latency: 5, scheduling };
     let scheduled = schedule_loop(body, &options, Isa::Avx512Vbmi).ok()?;
     let mut assembler = Assembler::default();
     for entry in 0..2u8 {
         assembler.pool.add(&[entry; 64], 64);
     }
-    let entry = emit_batch_function(&mut assembler, &[scheduled]).expect("it can be encoded");
+    let entry = emit_batch_function(&mut assembler, &[scheduled], prefetches);
+    let entry = entry.expect("it can be encoded");
     let assembled = assembler.finish().expect("labels are bound");
     assert_eq!(assembled.offset(entry), Some(0));
     Some(assembled)
@@ -129,7 +130,7 @@ fn expected(body: &LoopBody, count: i64, ahead: bool) -> Vec<Access> {
 #[test]
 fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
     let body = extraction(2, 32);
-    let code = assembled(&body, Scheduling::Modulo).expect("registers suffice");
+    let code = assembled(&body, Scheduling::Modulo, Prefetches::Kept).expect("registers suffice");
     for count in 0..=256 {
         let Run { first, accesses, mut prefetched } = run(&code, count);
         assert!(first.iter().map(|access| access.2).eq((0..).step_by(4).take(first.len())));
@@ -150,6 +151,19 @@ fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
     }
 }
 
+#[test]
+fn without_prefetches_a_loop_does_the_same_and_reads_no_offset_ahead() {
+    let body = extraction(2, 32);
+    let code =
+        assembled(&body, Scheduling::Modulo, Prefetches::LeftOut).expect("registers suffice");
+    for count in 0..=256 {
+        let Run { first, mut accesses, prefetched } = run(&code, count);
+        assert!(first.is_empty() && prefetched.is_empty(), "batch of {count}");
+        accesses.sort_unstable();
+        assert_eq!(accesses, expected(&body, count, false), "batch of {count}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
@@ -164,7 +178,7 @@ proptest! {
     ) {
         let step = i64::from(body.step);
         let count = whole * step + if whole > 0 { more % step } else { 0 };
-        if let Some(code) = assembled(&body, scheduling) {
+        if let Some(code) = assembled(&body, scheduling, Prefetches::Kept) {
             let Run { first, accesses: mut seen, .. } = run(&code, count);
             let prefetches = body.ops.iter().any(|op| op.code == Code::Prefetcht0_m8);
             prop_assert_eq!(!first.is_empty(), prefetches && count > 0);
