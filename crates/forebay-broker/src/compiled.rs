@@ -117,7 +117,8 @@ impl CompiledConfig {
         memory::suffices(of_groups * config.workers as u64 + of_writer, u64::MAX, "")
             .map_err(ConfigCompileError::Stages)?;
         let filter = config.filter.as_deref();
-        // The first filter waits for what rings hold; the others find it in the cache.
+        // The first filter waits for what rings hold; the others find it in the cache. Where the groups'
+        // filters are the first, all of them prefetch.
         let first = options.filters.clone().for_rings();
         let later = options.filters.clone().for_cached();
         let is_first = filter.is_none() && config.rules.is_none() && config.scan.is_none();

@@ -154,8 +154,9 @@ int forebay_compile_program(const forebay_instruction *program, size_t count,
  * packet, count is 1, base is its address, and its offset is 0.
  *
  * The memory and the tables must not be written by others during the call.
- * verdict must not overlap them. No lock is taken, and on success nothing is
- * allocated.
+ * verdict must not overlap them. On success nothing is allocated and no lock is
+ * taken, but for a thread's first call, if the library was opened by dlopen():
+ * the loader then makes room for the thread's variables.
  *
  * Returns FOREBAY_OK; FOREBAY_INVALID_ARGUMENT, and has written no verdict; or
  * FOREBAY_INTERNAL, and verdicts are undefined. */

@@ -26,7 +26,7 @@ pub(crate) fn compile_program(instructions: &[Instruction]) -> Result<Filter, Er
 }
 
 /// `filter` with all its code: the header promises that a call with packets
-/// allocates nothing.
+/// allocates nothing that the loader does not.
 fn finished(filter: Filter) -> Result<Filter, Error> {
     filter.finish()?;
     Ok(filter)

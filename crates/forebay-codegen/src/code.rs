@@ -132,9 +132,9 @@ pub enum PacketsIn {
     /// ([`BatchEntry::resident`]).
     #[default]
     Unknown,
-    /// In memory or another processor's cache: all code for batches prefetches.
+    /// In memory or another processor's cache: code for batches that reads packets prefetches them.
     Memory,
-    /// In this processor's cache: none does.
+    /// In this processor's cache: none is prefetched.
     Cache,
 }
 

@@ -14,7 +14,8 @@
 //! * Batch code needs at least one group of packets: a smaller remainder goes
 //!   to `list` code.
 //!
-//! A call does not allocate or lock. Its scratch memory is on the stack of the
+//! A call does not allocate or lock, but for a thread's first one in a library that was opened by `dlopen`:
+//! the loader makes room for the thread's variables then (`residence.rs`). Its scratch memory is on the stack of the
 //! caller's thread, and is not reserved for code that needs none.
 #![allow(unsafe_code, reason = "calls machine code made at run time")]
 
@@ -217,17 +218,14 @@ impl Kernel {
                     self.one_batch_with_scratch(code, packets, verdict)
                 }
             }
+            _ if packets.len() > BATCH => self.batches(packets, verdict),
             _ => self.list(packets, verdict),
         }
     }
 
-    /// Runs `list` code on all packets, if they are one batch.
+    /// Runs `list` code on up to 256 packets.
     #[inline]
     pub(crate) fn list(&self, packets: &Packets<'_>, verdict: &mut [u32]) -> Tally {
-        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
-        if packets.len() > BATCH {
-            return self.batches(packets, verdict);
-        }
         self.each(packets, verdict);
         Tally { list: packets.len() as u64, ..Tally::default() }
     }
@@ -335,7 +333,8 @@ impl Kernel {
     /// Runs `list` code on up to 256 packets.
     #[inline]
     fn each(&self, packets: &Packets<'_>, verdict: &mut [u32]) {
-        assert!(packets.len() == verdict.len() && packets.len() <= BATCH, "one batch");
+        assert_eq!(packets.len(), verdict.len(), "a verdict for each packet");
+        assert!(packets.len() <= BATCH, "one batch");
         if packets.is_empty() {
             return;
         }

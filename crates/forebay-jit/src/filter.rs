@@ -252,6 +252,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_known_of_where_packets_are_decides_which_code_there_is() {
+        let function =
+            Verified::of_expression("not (tcp port 22 or udp port 53 or icmp)", LinkType::ETHERNET);
+        let function = function.unwrap();
+        let unknown = Options::new(Backend::Auto, None).unwrap();
+        let options = [unknown.clone(), unknown.clone().for_rings(), unknown.clone().for_cached()];
+        let [unknown, rings, cached] = options.map(|options| {
+            let (kernel, code) = Kernel::compile(&function, &options.codegen).unwrap();
+            // An entry for `list` and one for each form, one behind the other.
+            let symbols = symbols(&kernel, &code, "it");
+            let ends = symbols.windows(2).all(|two| two[0].addresses.end == two[1].addresses.start);
+            assert!(ends);
+            (symbols.len(), code.constants_at)
+        });
+        assert_eq!([unknown.0, rings.0, cached.0], [3, 2, 2]);
+        assert!(unknown.1 > rings.1 && rings.1 > cached.1, "{unknown:?} {rings:?} {cached:?}");
+    }
+
+    #[test]
     fn a_filter_whose_loops_cannot_be_compiled_stays_with_its_list_and_says_why() {
         let options = |backend| Options::new(backend, None).unwrap();
         let function = Verified::of_expression("ip", LinkType::ETHERNET).unwrap();

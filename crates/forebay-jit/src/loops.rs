@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use forebay_codegen::code::Backend;
+use forebay_packet::BATCH;
 
 use crate::call::Kernel;
 use crate::error::JitError;
@@ -41,13 +42,13 @@ impl Loops {
         Self { source, least, begun: AtomicBool::new(false), compiled: OnceLock::new() }
     }
 
-    /// The fewest packets of a call that they are for.
+    /// The fewest packets of a call that they are for; at most a batch.
     #[inline]
     pub(crate) fn least(&self) -> usize {
         self.least.load(Ordering::Relaxed)
     }
 
-    /// The code for a call with as many packets, if it is compiled or this call is to do it.
+    /// The code for a call that they are for, if it is compiled or this call is to do it.
     #[inline]
     pub(crate) fn kernel(&self) -> Option<&Kernel> {
         match self.compiled.get() {
@@ -80,7 +81,7 @@ impl Loops {
             // Only now: a compilation that is cancelled unwinds, and may be tried again.
             *source = None;
             if let Some(least) = compiled.as_ref().ok().and_then(|made| made.kernel.least()) {
-                self.least.store(least, Ordering::Relaxed);
+                self.least.store(least.min(BATCH), Ordering::Relaxed);
             }
             compiled
         });

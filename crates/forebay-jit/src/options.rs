@@ -3,6 +3,7 @@
 use std::env;
 
 use forebay_codegen::code::{Backend, Isa, Options as Codegen, PacketsIn};
+use forebay_codegen::cost;
 
 use crate::cpu::{CpuError, choose, executes_512_bits_in_halves};
 use crate::perf_map::PERF_MAP_VARIABLE;
@@ -35,16 +36,17 @@ impl Options {
         })
     }
 
-    /// The same, for `auto`, where this filter is the first to read packets of a device's ring, which mostly come
-    /// from memory or from another processor's cache: all loops prefetch, not only long ones. Measured
-    /// by `forebay-bench pipeline`, stage `filter`.
+    /// The same where this filter is the first to read packets of a device's ring, which mostly come
+    /// from memory or from another processor's cache: loops that read packets prefetch, not only long ones.
+    /// Measured by `forebay-bench pipeline`, stage `filter`.
     #[must_use]
     pub fn for_rings(mut self) -> Self {
         self.codegen.packets = PacketsIn::Memory;
+        self.codegen.prefetch = cost::DISTANCE_OF_SHORT_LOOPS;
         self
     }
 
-    /// The same, for `auto`, where other code has just read the packets: none prefetches.
+    /// The same, for `auto`, where other code has just read the packets: nothing prefetches.
     #[must_use]
     pub fn for_cached(mut self) -> Self {
         self.codegen.packets = PacketsIn::Cache;

@@ -259,6 +259,15 @@ fn loops_prefetch_where_packets_are_not_in_the_cache() {
                 let says = code.schedule.contains("also exist without prefetches");
                 assert_eq!(says, batch.resident.is_some());
                 let prefetches = disassemble(&code).matches("prefetcht0").count();
+                // Also calls of few packets may come from memory.
+                assert!(
+                    prefetches == 0 || batch.least <= 32,
+                    "{expression} {isa}: {}",
+                    batch.least
+                );
+                let distance = if packets == Memory && expression != long { 32 } else { 64 };
+                let says = code.schedule.contains(&format!("prefetch, {distance} packets ahead"));
+                assert_eq!(says, prefetches > 0, "{expression} {isa}");
                 (prefetches, batch.resident.map(|resident| resident - batch.entry))
             };
             let [unknown, memory, cache] = [Unknown, Memory, Cache].map(made);
@@ -268,6 +277,23 @@ fn loops_prefetch_where_packets_are_not_in_the_cache() {
             assert_eq!(unknown.0, if of_unknown { memory.0 } else { 0 }, "{expression} {isa}");
             assert_eq!(unknown.1.is_some(), of_unknown, "{expression} {isa}");
         }
+    }
+}
+
+#[test]
+fn loops_of_middling_length_prefetch() {
+    let most = "tcp src port 80 and ip[2:2] > 1400 and ip[6] & 0x40 != 0";
+    for (expression, isa, does) in [
+        ("ip and udp", Isa::Avx2, false),
+        ("ip and dst net 192.168.1.0/24", Isa::Avx2, true),
+        ("net 192.168.1.0/24", Isa::Avx512Vbmi, false),
+        (most, Isa::Avx512Vbmi, true),
+    ] {
+        let function = compile_function(expression, LinkType::ETHERNET).unwrap();
+        let batch = compile::compile(&function, &Options::new(Backend::Auto, isa)).unwrap().batch;
+        let batch = batch.unwrap();
+        assert_eq!(batch.resident.is_some(), does, "{expression} {isa}");
+        assert!(!does || batch.least <= 32, "{expression} {isa}: {}", batch.least);
     }
 }
 

@@ -25,11 +25,7 @@ impl Way {
     pub fn options(self) -> Options {
         let mut options = Options::new(self.backend, Some(self.isa)).unwrap();
         options.codegen.pe_form = self.form;
-        if self.rings {
-            options.codegen.prefetch = 32;
-            return options.for_rings();
-        }
-        options
+        if self.rings { options.for_rings() } else { options }
     }
 }
 

@@ -21,6 +21,8 @@ struct Run {
     first: Vec<Access>,
     /// The accesses of the loop.
     accesses: Vec<Access>,
+    /// What was added to the bound.
+    added: i64,
     /// Of prefetches: the place of the packet's offset in its table, in bytes, and the byte of the packet.
     prefetched: Vec<(i64, u64)>,
 }
@@ -62,7 +64,7 @@ fn run(code: &Assembled, count: i64) -> Run {
             (PACKET, Mnemonic::Lea) => packet = number(),
             (PACKET, Mnemonic::Cmp) => flags = packet - number(),
             (BOUND, Mnemonic::Mov) => bound = number(),
-            (BOUND, Mnemonic::Add) => bound += number(),
+            (BOUND, Mnemonic::Add) => (bound, run.added) = (bound + number(), run.added + number()),
             (BOUND, Mnemonic::Cmp) => flags = bound - number(),
             (BOUND, Mnemonic::And) => bound &= number(),
             (BOUND, Mnemonic::Sub) => (bound, flags) = (bound - number(), bound - number()),
@@ -132,7 +134,8 @@ fn every_packet_is_done_once_and_nothing_looks_beyond_the_batch() {
     let body = extraction(2, 32);
     let code = assembled(&body, Scheduling::Modulo, Prefetches::Kept).expect("registers suffice");
     for count in 0..=256 {
-        let Run { first, accesses, mut prefetched } = run(&code, count);
+        let Run { first, accesses, mut prefetched, added } = run(&code, count);
+        assert_eq!(added, -32);
         assert!(first.iter().map(|access| access.2).eq((0..).step_by(4).take(first.len())));
         assert!(first.len() as i64 == count || first.len() == 32, "batch of {count}");
         // Each packet once, from the first on: all, or all but those of the last iterations.
@@ -157,8 +160,10 @@ fn without_prefetches_a_loop_does_the_same_and_reads_no_offset_ahead() {
     let code =
         assembled(&body, Scheduling::Modulo, Prefetches::LeftOut).expect("registers suffice");
     for count in 0..=256 {
-        let Run { first, mut accesses, prefetched } = run(&code, count);
+        let Run { first, mut accesses, prefetched, added } = run(&code, count);
         assert!(first.is_empty() && prefetched.is_empty(), "batch of {count}");
+        // The pipelined form goes as far as the batch.
+        assert_eq!(added, 0, "batch of {count}");
         accesses.sort_unstable();
         assert_eq!(accesses, expected(&body, count, false), "batch of {count}");
     }
