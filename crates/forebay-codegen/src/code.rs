@@ -128,7 +128,7 @@ pub enum Scheduling {
 /// Where packets are when a filter reads them; for [`Backend::Auto`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum PacketsIn {
-    /// The caller of the code finds out: loops that prefetch get a second form that does not
+    /// Who calls the code finds out: loops that prefetch get a second form that does not
     /// ([`BatchEntry::resident`]).
     #[default]
     Unknown,
@@ -154,7 +154,7 @@ pub struct Options {
     /// have no need of it: an out-of-order core keeps as many loads in flight
     /// without it. Code with branches gains much from memory. `auto` chooses for itself.
     pub prefetch: u16,
-    /// What `auto` chooses by.
+    /// Where packets are when the filter reads them: `auto` chooses by it what prefetches, and how far.
     pub packets: PacketsIn,
     /// How far loops of `pe` are scheduled.
     pub scheduling: Scheduling,

@@ -79,8 +79,7 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     };
     assembler.align(64)?;
     let prefetch = match (&batch, options.backend) {
-        (None, Backend::Auto) => cost::prefetch_of_branches(options.packets),
-        (None, Backend::List) => options.prefetch,
+        (None, Backend::Auto | Backend::List) => prefetch_of_branches(options),
         _ => 0,
     };
     let each = list::compile(function, &Options { prefetch, ..*options }, &mut assembler)?;
@@ -109,6 +108,14 @@ pub fn compile(function: &Function, options: &Options) -> Result<Code, CompileEr
     })
 }
 
+/// The prefetch distance for code with branches.
+fn prefetch_of_branches(options: &Options) -> u16 {
+    match options.backend {
+        Backend::Auto => cost::prefetch_of_branches(options.packets),
+        _ => options.prefetch,
+    }
+}
+
 /// Appends code with branches for several packets in flight, unless the filter has none.
 fn enhanced(
     function: &Function,
@@ -118,8 +125,7 @@ fn enhanced(
     remark: &mut Option<String>,
 ) -> Result<Option<Batch>, CompileError> {
     let is_auto = options.backend == Backend::Auto;
-    let prefetch =
-        if is_auto { cost::prefetch_of_branches(options.packets) } else { options.prefetch };
+    let prefetch = prefetch_of_branches(options);
     match ems::compile(function, &Options { prefetch, ..*options }, assembler) {
         Ok(made) => {
             schedule.push_str(&made.report);

@@ -103,10 +103,10 @@ impl Place {
 
     /// With these addresses too, if it is somewhere and that makes it at most `most` bytes.
     fn widened(self, addresses: [usize; SAMPLED], most: usize) -> Option<Self> {
-        let with = |Self { low, high, again }, at: usize| Self {
-            low: at.min(low),
-            high: at.max(high),
-            again,
+        let with = |place: Self, at: usize| Self {
+            low: at.min(place.low),
+            high: at.max(place.high),
+            ..place
         };
         let wider = addresses.into_iter().fold(self, with);
         (self.low <= self.high && wider.extent() <= most).then_some(wider)
