@@ -4,7 +4,7 @@ use super::error::LiveError;
 use super::listing::{Listing, Step, View};
 use super::names::{Named, RuleId};
 use super::reading::{LiveReader, Reading};
-use super::writers::{InForce, Shared, WriterState};
+use super::writers::{InForce, Shared, Thread, WriterState};
 use crate::choose::{self, EngineError, EngineName, MOST_LINEAR};
 use crate::counters::{Count, Counters};
 use crate::rule::{Action, Rule, RuleList};
@@ -126,13 +126,13 @@ impl Live {
             merges: 0,
             refused: None,
             complaint: None,
-            working: false,
+            thread: Thread::None,
             cancel: Cancel::default(),
             stop: false,
         };
-        let (state, done) = (Mutex::new(state), Condvar::new());
+        let (state, due, done) = (Mutex::new(state), Condvar::new(), Condvar::new());
         let version = ArcSwap::from_pointee(version);
-        Self { shared: Arc::new(Shared { version, state, done, isa, counters, watch }) }
+        Self { shared: Arc::new(Shared { version, state, due, done, isa, counters, watch }) }
     }
 
     /// A reader of the list, for another thread.
@@ -257,5 +257,6 @@ impl Drop for Live {
         let mut state = self.shared.state();
         state.stop = true;
         state.cancel.cancel();
+        self.shared.due.notify_one();
     }
 }

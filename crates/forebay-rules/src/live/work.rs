@@ -1,7 +1,7 @@
 //! Work in the background: new lists, bit vectors, engines.
 
 use super::error::LiveError;
-use super::writers::{Shared, WriterState};
+use super::writers::{Shared, Thread, WriterState};
 use crate::choose::{self, Chosen, MAY_BE_LINEAR, MOST_LINEAR};
 use crate::rule::{Family, RuleList};
 use crate::tree::Estimate;
@@ -9,7 +9,7 @@ use crate::tree::generation::{Generation, Held, How};
 use crate::tree::side::Vectors;
 use forebay_codegen::code::Isa;
 use forebay_packet::cancel::{self, Cancel, Stopped};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The most changes that are applied to a new list while writers wait.
@@ -50,7 +50,7 @@ struct Broken<'a>(&'a Shared);
 impl Drop for Broken<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.working = false;
+        state.thread = Thread::None;
         self.0.fail(&mut state, true, "its thread broke down");
     }
 }
@@ -61,9 +61,10 @@ impl WriterState {
         self.waiting.is_some() || (is_due && self.refused != Some(self.edition))
     }
 
-    fn wanted_vectors(&self) -> Option<(Family, Vectors)> {
+    /// The list that bit vectors are to be built for, if there is one.
+    fn needs_vectors(&self) -> Option<&Generation> {
         let is_refused = self.refused == Some(self.edition);
-        self.generation.as_ref().filter(|_| !is_refused)?.wanted_vectors()
+        self.generation.as_ref().filter(|all| !is_refused && all.needs_vectors())
     }
 
     fn needs_engine(&self) -> bool {
@@ -73,7 +74,7 @@ impl WriterState {
     }
 
     fn has_work(&self) -> bool {
-        self.needs_list() || self.wanted_vectors().is_some() || self.needs_engine()
+        self.needs_list() || self.needs_vectors().is_some() || self.needs_engine()
     }
 
     fn work(&mut self) -> Option<Work> {
@@ -81,7 +82,7 @@ impl WriterState {
             self.log = Some(Vec::new());
             return Some(Work::List(self.list.held()));
         }
-        if let Some((family, vectors)) = self.wanted_vectors() {
+        if let Some((family, vectors)) = self.needs_vectors().and_then(Generation::wanted_vectors) {
             return Some(Work::Vectors(family, vectors));
         }
         self.needs_engine().then_some(Work::Engine)
@@ -89,33 +90,49 @@ impl WriterState {
 }
 
 impl Shared {
-    /// Starts the thread if there is work and it does not run.
+    /// Has the thread look for work if there is some and it does not work. It is started once: starting
+    /// it takes longer than a change.
     pub(super) fn wake(self: &Arc<Self>, state: &mut WriterState) {
-        if state.working || state.stop || !state.has_work() {
+        if state.thread == Thread::Works || state.stop || !state.has_work() {
+            return;
+        }
+        if state.thread == Thread::Waits {
+            state.thread = Thread::Works;
+            self.due.notify_one();
             return;
         }
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name("forebay-rules".to_owned());
-        state.working = true;
+        state.thread = Thread::Works;
         let work = move || {
             let broken = Broken(&shared);
-            while shared.work() {}
+            while let Some((work, state)) = shared.await_work() {
+                shared.work(work, state);
+            }
             std::mem::forget(broken);
         };
         if let Err(error) = thread.spawn(work) {
-            state.working = false;
+            state.thread = Thread::None;
             self.fail(state, true, &format!("cannot start a thread: {error}"));
         }
     }
 
-    /// Does one piece of work. Returns false if there is none.
-    fn work(&self) -> bool {
+    /// Waits until there is work, or until the list is dropped; then there is none.
+    fn await_work(&self) -> Option<(Work, MutexGuard<'_, WriterState>)> {
         let mut state = self.state();
-        let work = if state.stop { None } else { state.work() };
-        let Some(work) = work else {
-            state.working = false;
-            return false;
-        };
+        while !state.stop {
+            if let Some(work) = state.work() {
+                state.thread = Thread::Works;
+                return Some((work, state));
+            }
+            state.thread = Thread::Waits;
+            state = self.due.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        None
+    }
+
+    /// Does one piece of work.
+    fn work(&self, work: Work, mut state: MutexGuard<'_, WriterState>) {
         let (edition, merges) = (state.edition, state.merges);
         let (is_list, is_engine) = (matches!(work, Work::List(_)), matches!(work, Work::Engine));
         let cancel = Cancel::watched((self.watch)());
@@ -123,7 +140,7 @@ impl Shared {
         drop(state);
         let done = cancel.run(|| self.perform(work, edition, merges));
         let why = match done {
-            Ok(Ok(())) => return true,
+            Ok(Ok(())) => return,
             Ok(Err(why)) => why,
             Err(Stopped::Refused(why)) => why,
             Err(Stopped::Cancelled) => "cancelled".to_owned(),
@@ -133,7 +150,6 @@ impl Shared {
             true => self.state().refused = Some(edition),
             false => self.fail(&mut self.state(), is_list, &why),
         }
-        true
     }
 
     fn perform(&self, work: Work, edition: u64, merges: u64) -> Result<(), String> {
@@ -261,7 +277,7 @@ impl Shared {
         }
     }
 
-    fn forget(&self, held: Option<std::sync::MutexGuard<'_, WriterState>>) {
+    fn forget(&self, held: Option<MutexGuard<'_, WriterState>>) {
         let mut state = held.unwrap_or_else(|| self.state());
         state.log = None;
     }

@@ -34,6 +34,17 @@ pub enum InForce {
     Later,
 }
 
+/// The thread that works in the background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Thread {
+    /// There was no work yet.
+    None,
+    /// It waits for some.
+    Waits,
+    /// It does some, or is about to.
+    Works,
+}
+
 /// The state of the writers.
 pub(super) struct WriterState {
     pub list: Listing,
@@ -59,8 +70,8 @@ pub(super) struct WriterState {
     /// The edition that could not be built, and the reason, until it is fetched.
     pub refused: Option<u64>,
     pub complaint: Option<String>,
-    /// Whether the thread runs, and the means to end its computation.
-    pub working: bool,
+    /// What the thread does, and the means to end its computation.
+    pub thread: Thread,
     pub cancel: Cancel,
     pub stop: bool,
 }
@@ -69,6 +80,8 @@ pub(super) struct WriterState {
 pub(super) struct Shared {
     pub version: ArcSwap<Version>,
     pub state: Mutex<WriterState>,
+    /// The thread has work to do, or is to end.
+    pub due: Condvar,
     /// The thread has completed a piece of work.
     pub done: Condvar,
     pub isa: Isa,

@@ -224,6 +224,11 @@ impl Generation {
             || self.inserted >= DUE_INSERTED
     }
 
+    /// Whether bit vectors should be built.
+    pub fn needs_vectors(&self) -> bool {
+        self.v4.needs_vectors() || self.v6.needs_vectors()
+    }
+
     /// The bit vectors that should be built, of either family.
     pub fn wanted_vectors(&self) -> Option<(Family, Vectors)> {
         let of = |family, wanted: Option<Vectors>| wanted.map(|vectors| (family, vectors));

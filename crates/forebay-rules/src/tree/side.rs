@@ -109,14 +109,18 @@ impl<const Q: usize> Side<Q> {
         self.cost
     }
 
-    /// The bit vectors that should be built for atoms that wait outside.
+    /// Whether bit vectors should be built for atoms that wait outside.
+    pub fn needs_vectors(&self) -> bool {
+        self.outside.iter().any(|(_, atom)| self.takes(atom))
+    }
+
+    /// The bit vectors that should be built for them.
     pub fn wanted_vectors(&self) -> Option<Vectors> {
-        let waiting: Vec<_> = self.outside.iter().filter(|(_, atom)| self.takes(atom)).collect();
-        if waiting.is_empty() {
+        if !self.needs_vectors() {
             return None;
         }
         let mut atoms = self.wild.clone();
-        atoms.extend(waiting);
+        atoms.extend(self.outside.iter().filter(|(_, atom)| self.takes(atom)));
         atoms.sort_by_key(|(label, _)| *label);
         Some(Vectors { family: self.family, atoms })
     }

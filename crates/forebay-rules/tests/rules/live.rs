@@ -7,6 +7,7 @@ use forebay_rules::language::yamaha;
 use forebay_rules::live::{Live, LiveError, RuleId};
 use forebay_rules::packed::{Key4, Packed};
 use forebay_rules::{Key, Rule, RuleList};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -150,8 +151,7 @@ fn a_list_that_is_scanned_is_changed_at_once() {
             ..RuleList::default()
         };
         let watch = Box::new(|| -> Watch { Box::new(|| Ok(())) });
-        let made = Live::automatic(list.clone(), cpu::detect(), 1, watch);
-        let (live, _) = made.map_err(|(error, _)| error).unwrap();
+        let (live, _) = Live::automatic(list.clone(), cpu::detect(), 1, watch).unwrap();
         let ids = live.rules().into_iter().map(|(id, _)| id);
         let mut model: Model = ids.zip(list.rules).collect();
         for round in 0..6 {
@@ -164,6 +164,37 @@ fn a_list_that_is_scanned_is_changed_at_once() {
             }
         }
     }
+}
+
+#[test]
+fn the_thread_of_a_list_ends_with_it() {
+    let mut numbers = Numbers(78);
+    let rules = (0..200).map(|_| rule(&mut numbers)).collect();
+    let list = RuleList { rules, ..RuleList::default() };
+    let held = Arc::new(AtomicU64::new(0));
+    let works = Arc::clone(&held);
+    let watch = Box::new(move || -> Watch {
+        works.fetch_add(1, Ordering::Relaxed);
+        Box::new(|| Ok(()))
+    });
+    let (live, _) = Live::automatic(list, cpu::detect(), 1, watch).unwrap();
+    let wait = |what: &str, is_done: &dyn Fn() -> bool| {
+        for _ in 0..2000 {
+            if is_done() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("{what}");
+    };
+    // Each change is work for the thread: the first starts it, the second wakes it.
+    for round in 1..=2 {
+        live.insert(0, rule(&mut numbers)).unwrap();
+        wait("a change has an engine built", &|| held.load(Ordering::Relaxed) >= round);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop(live);
+    wait("the thread lets go of the list", &|| Arc::strong_count(&held) == 1);
 }
 
 #[test]
