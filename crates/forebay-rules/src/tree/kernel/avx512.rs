@@ -1,6 +1,7 @@
 //! The kernel with AVX-512: a block of eight atoms at once.
 #![allow(unsafe_code, reason = "vector loads of whole fields")]
 
+use super::avx2;
 use super::key::{BATCH, TreeKey};
 use super::steps::{self, Level};
 use crate::tree::block::Block;
@@ -55,11 +56,9 @@ impl Level for Avx512 {
             let bounds = _mm512_load_si512((&raw const block.ports).cast());
             // What is left of a bound is what the packet's word lacks.
             let mut wrong = _mm512_subs_epu16(bounds, _mm512_set1_epi64(ports as i64));
-            let tests = _mm512_cvtepu8_epi64(_mm_loadl_epi64((&raw const block.tests).cast()));
-            let failed = _mm512_srlv_epi64(_mm512_set1_epi64(failed.into()), tests);
-            // The bits of one or, of the other two, both.
-            const OR_AND: i32 = 0xf8;
-            wrong = _mm512_ternarylogic_epi64::<OR_AND>(wrong, failed, _mm512_set1_epi64(1));
+            let tests = _mm256_cvtepu8_epi32(_mm_loadl_epi64((&raw const block.tests).cast()));
+            let failed = avx2::shift_right(_mm256_set1_epi32(failed as i32), tests);
+            let passing = _mm256_testn_epi32_mask(failed, _mm256_set1_epi32(1));
             for word in 0..Q {
                 let mine = _mm512_set1_epi64(key.word(word) as i64);
                 let theirs = _mm512_load_si512((&raw const block.addresses[word]).cast());
@@ -67,7 +66,7 @@ impl Level for Avx512 {
                     _mm512_cvtepu8_epi32(_mm_load_si128((&raw const block.shifts[word]).cast()));
                 wrong = _mm512_or_si512(wrong, shift_right(_mm512_xor_si512(mine, theirs), shifts));
             }
-            _mm512_testn_epi64_mask(wrong, wrong).into()
+            _mm512_mask_testn_epi64_mask(passing, wrong, wrong).into()
         }
     }
 
@@ -92,8 +91,7 @@ impl Level for Avx512 {
 
 /// Each 32-bit word shifted right by its own count; 32 leaves 0.
 ///
-/// The intrinsic does the same, but the compiler takes it apart and adds a
-/// comparison of each count with 32, as if the instruction did not make one.
+/// As [`avx2::shift_right`], and for the same reason.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn shift_right(words: __m512i, counts: __m512i) -> __m512i {
