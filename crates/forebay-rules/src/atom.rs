@@ -8,11 +8,9 @@
 //! dictionary, so that a packet is held against all of them by two look-ups.
 
 use crate::packed::{
-    FLAG_VALUES, HAS_ICMP, HAS_PORTS, Key4, Key6, NO_FLAGS, NOT_TCP, UNREACHABLE, words,
+    FLAG_VALUES, HAS_ICMP, HAS_PORTS, KINDS, Key4, Key6, NO_FLAGS, NOT_TCP, UNREACHABLE, words,
 };
-use crate::rule::{
-    Family, FlagTest, ICMP, ICMPV6, IcmpTest, PortTest, ProtocolTest, Rule, TransportTest,
-};
+use crate::rule::{Family, FlagTest, IcmpTest, PortTest, ProtocolTest, Rule, TransportTest};
 use crate::sets::{Number, ProtocolSet, RangeSet};
 use forebay_packet::cancel;
 use std::collections::HashMap;
@@ -299,29 +297,14 @@ fn admitted(tests: &[FlagTest]) -> [u64; 4] {
 /// Tests that fit one word of bits.
 pub const MAX_TESTS: usize = 32;
 
-/// Bits of `kind` that hold the protocol.
-const PROTOCOL: u16 = 2 * UNREACHABLE - 1;
+/// Values of `flags` that are told apart.
+pub(crate) const FLAG_PLACES: usize = FLAG_VALUES.next_power_of_two();
 
-/// A place for each protocol, and one more where there are ports or an ICMP
-/// type: no protocol has both.
-pub(crate) const KIND_PLACES: usize = 2 * (PROTOCOL as usize + 1);
-
-/// Where a kind's tests are.
+/// Where the tests of a kind are, and those of flags. Values that no key has share the places of
+/// others.
 #[inline]
-pub(crate) fn kind_place(kind: u16) -> usize {
-    let present = usize::from(kind & (HAS_PORTS | HAS_ICMP) != 0);
-    usize::from(kind & PROTOCOL) | present << 9
-}
-
-/// The kind whose tests are at `place`.
-pub(crate) fn kind_at(place: usize) -> u16 {
-    let protocol = place as u16 & PROTOCOL;
-    let icmp = [ICMP, ICMPV6].map(u16::from).contains(&protocol);
-    match (place > PROTOCOL.into(), icmp) {
-        (false, _) => protocol,
-        (true, true) => protocol | HAS_ICMP,
-        (true, false) => protocol | HAS_PORTS,
-    }
+pub(crate) fn places(kind: u16, flags: u16) -> (usize, usize) {
+    (usize::from(kind) % KINDS, usize::from(flags) % FLAG_PLACES)
 }
 
 /// The dictionary of distinct tests, by which a packet is held against all at
@@ -332,19 +315,15 @@ pub struct Tests {
     /// For each protocol, without and with ports or ICMP type, the tests that
     /// such packets fail. Those that are not yet given out, all fail: an
     /// older copy of the dictionary matches nothing that is newer.
-    by_kind: Box<[u32; KIND_PLACES]>,
+    by_kind: Box<[u32; KINDS]>,
     /// For each value of `flags`, the tests that such packets fail.
-    by_flags: Box<[u32; FLAG_VALUES]>,
+    by_flags: Box<[u32; FLAG_PLACES]>,
 }
 
 impl Default for Tests {
     fn default() -> Self {
         let ids = HashMap::new();
-        Self {
-            ids,
-            by_kind: Box::new([u32::MAX; KIND_PLACES]),
-            by_flags: Box::new([0; FLAG_VALUES]),
-        }
+        Self { ids, by_kind: Box::new([u32::MAX; KINDS]), by_flags: Box::new([0; FLAG_PLACES]) }
     }
 }
 
@@ -375,8 +354,8 @@ impl Tests {
         if id == MAX_TESTS {
             return None;
         }
-        for (place, failed) in self.by_kind.iter_mut().enumerate() {
-            *failed &= !(u32::from(test.admits_kind(kind_at(place))) << id);
+        for (kind, failed) in (0..).zip(self.by_kind.iter_mut()) {
+            *failed &= !(u32::from(test.admits_kind(kind)) << id);
         }
         for (flags, failed) in (0..).zip(self.by_flags.iter_mut()) {
             *failed |= u32::from(!test.admits_flags(flags)) << id;
@@ -386,11 +365,12 @@ impl Tests {
     }
 
     /// The tests that a packet fails, a bit each. Values that no key has
-    /// count as others that keys have.
+    /// count as others.
     #[inline]
     #[must_use]
     pub fn failed(&self, kind: u16, flags: u16) -> u32 {
-        self.by_kind[kind_place(kind)] | self.by_flags[usize::from(flags).min(FLAG_VALUES - 1)]
+        let (kind, flags) = places(kind, flags);
+        self.by_kind[kind] | self.by_flags[flags]
     }
 
     /// Bytes of the tables.

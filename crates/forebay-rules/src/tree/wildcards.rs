@@ -11,8 +11,8 @@
 
 use super::block::Entry;
 use super::labels::NO_LABEL;
-use crate::atom::{KIND_PLACES, Prefix, kind_at, kind_place};
-use crate::packed::FLAG_VALUES;
+use crate::atom::{FLAG_PLACES, Prefix, places};
+use crate::packed::KINDS;
 use forebay_packet::cancel;
 use std::collections::{HashMap, HashSet};
 
@@ -64,9 +64,9 @@ pub(crate) struct WildcardIndex {
     /// Of the second port.
     pub second: PortClasses,
     /// By what the tests make of a kind.
-    pub kinds: Box<[u32; KIND_PLACES]>,
+    pub kinds: Box<[u32; KINDS]>,
     /// By flags.
-    pub flags: Box<[u32; FLAG_VALUES]>,
+    pub flags: Box<[u32; FLAG_PLACES]>,
     /// All vectors, each of `width` chunks.
     pub vectors: Vec<Chunk>,
     /// Chunks of a vector.
@@ -158,9 +158,8 @@ impl WildcardIndex {
         let destinations = by_address(|member| member.atom.destination);
         let first = vectors.ports(members, |member| member.atom.first);
         let second = vectors.ports(members, |member| member.atom.second);
-        let kinds = Box::new(std::array::from_fn(|place| {
-            let kind = kind_at(place);
-            vectors.of(members, |member| member.atom.test.admits_kind(kind))
+        let kinds = Box::new(std::array::from_fn(|kind| {
+            vectors.of(members, |member| member.atom.test.admits_kind(kind as u16))
         }));
         let flags = Box::new(std::array::from_fn(|flags| {
             vectors.of(members, |member| member.atom.test.admits_flags(flags as u16))
@@ -237,13 +236,14 @@ impl WildcardIndex {
         kind: u16,
         flags: u16,
     ) -> [u32; FIELDS] {
+        let (kind, flags) = places(kind, flags);
         [
             self.sources[usize::from(bytes.0)],
             self.destinations[usize::from(bytes.1)],
             self.first.class(ports.0),
             self.second.class(ports.1),
-            self.kinds[kind_place(kind)],
-            self.flags[usize::from(flags).min(FLAG_VALUES - 1)],
+            self.kinds[kind],
+            self.flags[flags],
         ]
     }
 
@@ -283,8 +283,8 @@ mod tests {
         let broken: [fn(&mut WildcardIndex); 8] = [
             |wild| wild.sources[255] = 1,
             |wild| wild.destinations[0] = u32::MAX,
-            |wild| wild.kinds[KIND_PLACES - 1] = 1,
-            |wild| wild.flags[FLAG_VALUES - 1] = 1,
+            |wild| wild.kinds[KINDS - 1] = 1,
+            |wild| wild.flags[FLAG_PLACES - 1] = 1,
             |wild| wild.first.pages[7] = 1,
             |wild| wild.second.classes[9] = 1,
             |wild| wild.width = 1,
