@@ -75,17 +75,29 @@ impl<T: Copy> Arena<T> {
     pub fn get(&self, at: u32) -> &T {
         assert!((at as usize) < self.len(), "a block there is");
         // SAFETY: below `len` all cells are written and never written again.
-        unsafe { self.get_unchecked(at) }
+        unsafe { self.cells().get_unchecked(at) }
     }
 
-    /// The one at `at`.
+    /// The cells, for many look-ups.
+    #[inline]
+    pub fn cells(&self) -> Cells<'_, T> {
+        Cells(&self.cells)
+    }
+}
+
+/// The cells of an [`Arena`].
+#[derive(Clone, Copy)]
+pub(crate) struct Cells<'a, T>(&'a [UnsafeCell<MaybeUninit<T>>]);
+
+impl<'a, T: Copy> Cells<'a, T> {
+    /// What is at `at`.
     ///
     /// # Safety
     /// `at` was given by [`Arena::push`], or is below the number of items that
     /// the arena was made of, and came to this thread by synchronisation.
     #[inline]
-    pub unsafe fn get_unchecked(&self, at: u32) -> &T {
+    pub unsafe fn get_unchecked(self, at: u32) -> &'a T {
         // SAFETY: such a cell is written and never written again.
-        unsafe { (*self.cells.get_unchecked(at as usize).get()).assume_init_ref() }
+        unsafe { (*self.0.get_unchecked(at as usize).get()).assume_init_ref() }
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Block<const Q: usize> {
     pub tests: [u8; LANES],
     /// The block in which the list goes on, or 0.
     pub next: u32,
-    /// By lane: the label, ascending.
-    pub labels: [u32; LANES],
+    /// By lane: the label, ascending; behind them [`NO_LABEL`], for a packet that matches no lane.
+    pub labels: [u32; LANES + 1],
 }
 
 impl<const Q: usize> Block<Q> {
@@ -52,7 +52,7 @@ impl<const Q: usize> Block<Q> {
         shifts: [[[32; 2]; LANES]; Q],
         tests: [0; LANES],
         next: 0,
-        labels: [NO_LABEL; LANES],
+        labels: [NO_LABEL; LANES + 1],
     };
 
     /// A block of up to eight entries, in the order of their labels.

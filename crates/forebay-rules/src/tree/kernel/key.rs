@@ -95,5 +95,5 @@ impl TreeKey for Key6 {
 #[inline]
 pub(super) fn port_words(first: u16, second: u16) -> u64 {
     let spread = u64::from(first) | u64::from(second) << 32;
-    spread | (spread ^ 0x0000_ffff_0000_ffff) << 16
+    (spread | spread << 16) ^ 0xffff_0000_ffff_0000
 }

@@ -11,9 +11,10 @@ use super::key::{BATCH, TreeKey, port_words};
 use crate::atom::Tests;
 use crate::tree::block::{Block, LANES};
 use crate::tree::labels::NO_LABEL;
-use crate::tree::layout::{BLOCK, CHAIN, NUMBER};
+use crate::tree::layout::{BLOCK, CHAIN, NUMBER, Node};
 use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, WildcardIndex};
+use forebay_packet::fetch_value;
 use std::arch::x86_64::_pext_u64;
 
 /// The instructions of a level, which has those of BMI2.
@@ -42,6 +43,9 @@ pub(super) trait Level {
     /// See above.
     unsafe fn first_common(chunks: [&Chunk; FIELDS + 1]) -> usize;
 }
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
 
 /// The packets of a batch.
 struct Batch {
@@ -72,7 +76,12 @@ pub(super) unsafe fn classify<L: Level, const Q: usize, K: TreeKey>(
         at: [BLOCK; BATCH],
         labels: [NO_LABEL; BATCH],
     };
+    const { assert!(size_of::<K>() <= LINE) };
+    let mut rest = keys;
     for (keys, labels) in keys.chunks(BATCH).zip(labels.chunks_mut(BATCH)) {
+        // The processor itself does not foresee that it will read on where it stopped.
+        rest = &rest[keys.len()..];
+        rest.iter().take(BATCH).step_by(LINE / size_of::<K>()).for_each(fetch_value);
         batch.labels[..labels.len()].copy_from_slice(labels);
         // SAFETY: as this function's own; there are at most `BATCH` keys.
         unsafe {
@@ -133,20 +142,20 @@ fn all(count: usize) -> u64 {
     u64::MAX >> (BATCH - count)
 }
 
-/// The child of `node` that `key` belongs to.
+/// The child of `node` that `key` belongs to, of the trees of these nodes and slots.
 ///
 /// # Safety
-/// As [`classify`]; `node` is a node of `matcher`.
+/// As [`classify`]; `node` is one of the nodes.
 #[inline(always)]
-unsafe fn child<const Q: usize, K: TreeKey>(matcher: &Matcher<Q>, node: u32, key: &K) -> u32 {
+unsafe fn child<K: TreeKey>((nodes, slots): (&[Node], &[u32]), node: u32, key: &K) -> u32 {
     // SAFETY: the machine has BMI2; nodes are referred to only where they are; a node's word is one
     // of the key's, which is a whole number of 64-bit words without padding
     // between fields; and its children are as many as its mask has subsets.
     unsafe {
-        let node = matcher.forest.nodes.get_unchecked(node as usize);
+        let node = nodes.get_unchecked(node as usize);
         let word = *(&raw const *key).cast::<u64>().add(node.word as usize);
         let child = node.base as usize + _pext_u64(word, node.mask) as usize;
-        *matcher.forest.slots.get_unchecked(child)
+        *slots.get_unchecked(child)
     }
 }
 
@@ -166,10 +175,12 @@ unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
         batch.at.fill(root);
         return;
     }
+    // Once, not with each packet, behind whose stores the compiler would load them again.
+    let trees = (&*matcher.forest.nodes, &*matcher.forest.slots);
     each(open, keys.len(), |i| {
         // SAFETY: the root is a node; bits are of `keys`.
         unsafe {
-            *batch.at.get_unchecked_mut(i) = child::<Q, K>(matcher, root, keys.get_unchecked(i));
+            *batch.at.get_unchecked_mut(i) = child(trees, root, keys.get_unchecked(i));
         }
     });
     const { assert!(BLOCK == 1 << 31, "references to blocks are the greater numbers") };
@@ -183,7 +194,7 @@ unsafe fn descend<L: Level, const Q: usize, K: TreeKey>(
             // node.
             unsafe {
                 let at = batch.at.get_unchecked_mut(i);
-                *at = child::<Q, K>(matcher, *at, keys.get_unchecked(i));
+                *at = child(trees, *at, keys.get_unchecked(i));
             }
         }
         // SAFETY: as this function's own.
@@ -204,11 +215,12 @@ unsafe fn compare_all<L: Level, const Q: usize, K: TreeKey>(
     open: u64,
 ) -> u64 {
     let mut left = 0;
+    let blocks = matcher.forest.blocks.cells();
     each(open, keys.len(), |i| {
         // SAFETY: bits are of `keys`; blocks are referred to only where they are.
         unsafe {
             let at = *batch.at.get_unchecked(i);
-            let block = matcher.forest.blocks.get_unchecked(at & NUMBER);
+            let block = blocks.get_unchecked(at & NUMBER);
             let (ports, failed) = (*batch.ports.get_unchecked(i), *batch.failed.get_unchecked(i));
             let hits = L::compare(block, keys.get_unchecked(i), ports, failed);
             let label = batch.labels.get_unchecked_mut(i);
@@ -219,14 +231,11 @@ unsafe fn compare_all<L: Level, const Q: usize, K: TreeKey>(
     left
 }
 
-/// The label of the first of these lanes, without a branch; [`NO_LABEL`] if there are none.
+/// The label of the first of these lanes; [`NO_LABEL`] if there are none.
 #[inline(always)]
 fn label_of<const Q: usize>(block: &Block<Q>, hits: u32) -> u32 {
-    let label = block.labels[hits.trailing_zeros() as usize % LANES];
-    label | u32::from(hits == 0).wrapping_neg()
+    block.labels[(hits | 1 << LANES).trailing_zeros() as usize]
 }
-
-const _: () = assert!(NO_LABEL == u32::MAX);
 
 /// Follows the lists of the packets in `left`, which match nothing in the first
 /// blocks of theirs.
@@ -240,11 +249,12 @@ unsafe fn chains<L: Level, const Q: usize, K: TreeKey>(
     batch: &mut Batch,
     left: u64,
 ) {
+    let blocks = matcher.forest.blocks.cells();
     for i in numbers(left) {
         // SAFETY: as this function's own; blocks are referred to only where
         // they are.
         unsafe {
-            let block = |at: u32| matcher.forest.blocks.get_unchecked(at & NUMBER);
+            let block = |at: u32| blocks.get_unchecked(at & NUMBER);
             let (ports, failed) = (*batch.ports.get_unchecked(i), *batch.failed.get_unchecked(i));
             let mut next = block(*batch.at.get_unchecked(i)).next;
             while next != 0 {
