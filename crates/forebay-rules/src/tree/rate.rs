@@ -113,7 +113,7 @@ impl Cost {
         // A tree's cycles are those of AVX-512.
         let (tree, block) = match isa {
             Isa::Scalar => (8.0, 180.0),
-            Isa::Avx2 => (1.3, 80.0),
+            Isa::Avx2 => (1.1, 80.0),
             Isa::Avx512Bw | Isa::Avx512Vbmi => (1.0, 65.0),
         };
         let Work { blocks, checks, bytes, numbers } = self.work;
