@@ -297,11 +297,10 @@ fn admitted(tests: &[FlagTest]) -> [u64; 4] {
 /// Tests that fit one word of bits.
 pub const MAX_TESTS: usize = 32;
 
-/// Values of `flags` that are told apart.
+/// Places for flags: all that keys have, and some that none has.
 pub(crate) const FLAG_PLACES: usize = FLAG_VALUES.next_power_of_two();
 
-/// Where the tests of a kind are, and those of flags. Values that no key has share the places of
-/// others.
+/// Where the tests of a kind are, and those of flags; also for values that no key has.
 #[inline]
 pub(crate) fn places(kind: u16, flags: u16) -> (usize, usize) {
     (usize::from(kind) % KINDS, usize::from(flags) % FLAG_PLACES)
@@ -312,8 +311,7 @@ pub(crate) fn places(kind: u16, flags: u16) -> (usize, usize) {
 #[derive(Clone, Debug)]
 pub struct Tests {
     ids: HashMap<Test, u8>,
-    /// For each protocol, without and with ports or ICMP type, the tests that
-    /// such packets fail. Those that are not yet given out, all fail: an
+    /// For each kind, the tests that such packets fail. Those that are not yet given out, all fail: an
     /// older copy of the dictionary matches nothing that is newer.
     by_kind: Box<[u32; KINDS]>,
     /// For each value of `flags`, the tests that such packets fail.
@@ -354,18 +352,21 @@ impl Tests {
         if id == MAX_TESTS {
             return None;
         }
-        for (kind, failed) in (0..).zip(self.by_kind.iter_mut()) {
-            *failed &= !(u32::from(test.admits_kind(kind)) << id);
+        for protocol in (0..2 * UNREACHABLE).filter(|p| test.admits_kind(p | test.needs)) {
+            let present = [0, HAS_PORTS, HAS_ICMP, HAS_PORTS | HAS_ICMP].into_iter();
+            for present in present.filter(|present| present & test.needs == test.needs) {
+                self.by_kind[usize::from(protocol | present)] &= !(1 << id);
+            }
         }
-        for (flags, failed) in (0..).zip(self.by_flags.iter_mut()) {
+        for (flags, failed) in (0..).zip(&mut self.by_flags[..FLAG_VALUES]) {
             *failed |= u32::from(!test.admits_flags(flags)) << id;
         }
         self.ids.insert(*test, id as u8);
         Some(id as u8)
     }
 
-    /// The tests that a packet fails, a bit each. Values that no key has
-    /// count as others.
+    /// The tests that a packet fails, a bit each. What values that no
+    /// key has fail is not said.
     #[inline]
     #[must_use]
     pub fn failed(&self, kind: u16, flags: u16) -> u32 {

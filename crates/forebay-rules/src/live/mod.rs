@@ -8,7 +8,7 @@
 //! If there is no room for a change, a thread builds a new list that contains it; the old version
 //! stays in force until then. The thread also builds a new list when room becomes short or leaves
 //! have grown, applies the changes made meanwhile, and replaces the old list with it. It is started
-//! when there is such work for the first time, and ends with the list.
+//! when there is such work for the first time, or if it broke down, and ends with the list.
 
 mod edits;
 mod error;

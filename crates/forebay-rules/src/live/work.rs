@@ -90,8 +90,8 @@ impl WriterState {
 }
 
 impl Shared {
-    /// Has the thread look for work if there is some and it does not work. It is started once: starting
-    /// it takes longer than a change.
+    /// Has the thread look for work if there is some and it does not work. It is started if there is
+    /// none, and stays: starting it takes longer than a change.
     pub(super) fn wake(self: &Arc<Self>, state: &mut WriterState) {
         if state.thread == Thread::Works || state.stop || !state.has_work() {
             return;

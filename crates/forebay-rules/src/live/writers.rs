@@ -37,7 +37,7 @@ pub enum InForce {
 /// The thread that works in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Thread {
-    /// There was no work yet.
+    /// There is none: there was no work yet, it broke down, or could not be started.
     None,
     /// It waits for some.
     Waits,

@@ -63,7 +63,7 @@ pub(crate) struct WildcardIndex {
     pub first: PortClasses,
     /// Of the second port.
     pub second: PortClasses,
-    /// By what the tests make of a kind.
+    /// By kind.
     pub kinds: Box<[u32; KINDS]>,
     /// By flags.
     pub flags: Box<[u32; FLAG_PLACES]>,
