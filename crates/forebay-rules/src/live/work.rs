@@ -96,14 +96,12 @@ impl Shared {
         if state.thread == Thread::Works || state.stop || !state.has_work() {
             return;
         }
-        if state.thread == Thread::Waits {
-            state.thread = Thread::Works;
+        if std::mem::replace(&mut state.thread, Thread::Works) == Thread::Waits {
             self.due.notify_one();
             return;
         }
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().name("forebay-rules".to_owned());
-        state.thread = Thread::Works;
         let work = move || {
             let broken = Broken(&shared);
             while let Some((work, state)) = shared.await_work() {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "vector loads of whole fields")]
 
 use super::key::{BATCH, TreeKey};
-use super::steps::{self, Level};
+use super::steps::{self, Level, shift_right_256};
 use crate::tree::block::{Block, LANES};
 use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{Chunk, FIELDS};
@@ -91,19 +91,19 @@ impl Level for Avx2 {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
 fn half<const Q: usize, K: TreeKey>(block: &Block<Q>, half: usize, key: &K, ports: u64) -> u32 {
-    let lanes = half * LANES / 2..(half + 1) * LANES / 2;
+    let first = half * LANES / 2;
     // SAFETY: all loads are of four whole lanes of a field of `block`, of which
     // each has eight.
     unsafe {
-        let bounds = _mm256_load_si256((&raw const block.ports[lanes.start]).cast());
+        let bounds = _mm256_load_si256((&raw const block.ports[first]).cast());
         // What is left of a bound is what the packet's word lacks.
         let mut wrong = _mm256_subs_epu16(bounds, _mm256_set1_epi64x(ports as i64));
         for word in 0..Q {
             let mine = _mm256_set1_epi64x(key.word(word) as i64);
-            let theirs = _mm256_load_si256((&raw const block.addresses[word][lanes.start]).cast());
-            let shifts = _mm_loadl_epi64((&raw const block.shifts[word][lanes.start]).cast());
+            let theirs = _mm256_load_si256((&raw const block.addresses[word][first]).cast());
+            let shifts = _mm_loadl_epi64((&raw const block.shifts[word][first]).cast());
             let shifts = _mm256_cvtepu8_epi32(shifts);
-            wrong = _mm256_or_si256(wrong, shift_right(_mm256_xor_si256(mine, theirs), shifts));
+            wrong = _mm256_or_si256(wrong, shift_right_256(_mm256_xor_si256(mine, theirs), shifts));
         }
         let right = _mm256_cmpeq_epi64(wrong, _mm256_setzero_si256());
         _mm256_movemask_pd(_mm256_castsi256_pd(right)) as u32
@@ -116,29 +116,8 @@ fn half<const Q: usize, K: TreeKey>(block: &Block<Q>, half: usize, key: &K, port
 fn failing<const Q: usize>(block: &Block<Q>, failed: u32) -> u32 {
     // SAFETY: the load is of the field, which has eight bytes.
     let tests = unsafe { _mm_loadl_epi64((&raw const block.tests).cast()) };
-    let failed = shift_right(_mm256_set1_epi32(failed as i32), _mm256_cvtepu8_epi32(tests));
+    let failed = shift_right_256(_mm256_set1_epi32(failed as i32), _mm256_cvtepu8_epi32(tests));
     // The lowest bit of each lane becomes its sign.
     let failed = _mm256_slli_epi32::<31>(failed);
     _mm256_movemask_ps(_mm256_castsi256_ps(failed)) as u32
-}
-
-/// Each 32-bit word shifted right by its own count; 32 leaves 0.
-///
-/// The intrinsic does the same, but the compiler takes it apart where counts are bytes, and clears by
-/// up to four more instructions what the one has cleared.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn shift_right(words: __m256i, counts: __m256i) -> __m256i {
-    let shifted;
-    // SAFETY: an instruction on registers, of AVX2.
-    unsafe {
-        std::arch::asm!(
-            "vpsrlvd {shifted}, {words}, {counts}",
-            shifted = lateout(ymm_reg) shifted,
-            words = in(ymm_reg) words,
-            counts = in(ymm_reg) counts,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    shifted
 }

@@ -1,9 +1,8 @@
 //! The kernel with AVX-512: a block of eight atoms at once.
 #![allow(unsafe_code, reason = "vector loads of whole fields")]
 
-use super::avx2;
 use super::key::{BATCH, TreeKey};
-use super::steps::{self, Level};
+use super::steps::{self, Level, shift_right_256, shift_right_512};
 use crate::tree::block::Block;
 use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{Chunk, FIELDS};
@@ -57,14 +56,15 @@ impl Level for Avx512 {
             // What is left of a bound is what the packet's word lacks.
             let mut wrong = _mm512_subs_epu16(bounds, _mm512_set1_epi64(ports as i64));
             let tests = _mm256_cvtepu8_epi32(_mm_loadl_epi64((&raw const block.tests).cast()));
-            let failed = avx2::shift_right(_mm256_set1_epi32(failed as i32), tests);
+            let failed = shift_right_256(_mm256_set1_epi32(failed as i32), tests);
             let passing = _mm256_testn_epi32_mask(failed, _mm256_set1_epi32(1));
             for word in 0..Q {
                 let mine = _mm512_set1_epi64(key.word(word) as i64);
                 let theirs = _mm512_load_si512((&raw const block.addresses[word]).cast());
                 let shifts =
                     _mm512_cvtepu8_epi32(_mm_load_si128((&raw const block.shifts[word]).cast()));
-                wrong = _mm512_or_si512(wrong, shift_right(_mm512_xor_si512(mine, theirs), shifts));
+                wrong =
+                    _mm512_or_si512(wrong, shift_right_512(_mm512_xor_si512(mine, theirs), shifts));
             }
             _mm512_mask_testn_epi64_mask(passing, wrong, wrong).into()
         }
@@ -87,24 +87,4 @@ impl Level for Avx512 {
         let bits = _mm_cvtsi128_si64(_mm512_castsi512_si128(word)) as u64;
         _tzcnt_u32(u32::from(words) | 1 << 8) as usize * 64 + _tzcnt_u64(bits) as usize
     }
-}
-
-/// Each 32-bit word shifted right by its own count; 32 leaves 0.
-///
-/// As [`avx2::shift_right`], and for the same reason.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn shift_right(words: __m512i, counts: __m512i) -> __m512i {
-    let shifted;
-    // SAFETY: an instruction on registers, of AVX-512 F.
-    unsafe {
-        std::arch::asm!(
-            "vpsrlvd {shifted}, {words}, {counts}",
-            shifted = lateout(zmm_reg) shifted,
-            words = in(zmm_reg) words,
-            counts = in(zmm_reg) counts,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    shifted
 }

@@ -15,7 +15,7 @@ use crate::tree::layout::{BLOCK, CHAIN, NUMBER, Node};
 use crate::tree::matcher::Matcher;
 use crate::tree::wildcards::{CHUNK_LABELS, Chunk, FIELDS, WildcardIndex};
 use forebay_packet::fetch_value;
-use std::arch::x86_64::_pext_u64;
+use std::arch::x86_64::{__m256i, __m512i, _pext_u64};
 
 /// The instructions of a level, which has those of BMI2.
 pub(super) trait Level {
@@ -43,6 +43,34 @@ pub(super) trait Level {
     /// See above.
     unsafe fn first_common(chunks: [&Chunk; FIELDS + 1]) -> usize;
 }
+
+/// Defines a function that shifts each 32-bit word of a vector right by its own count; 32 leaves 0.
+///
+/// The intrinsics do the same, but the compiler takes them apart where counts are bytes, and clears by
+/// up to four more instructions what the one has cleared.
+macro_rules! shift_right {
+    ($name:ident, $level:literal, $vector:ty, $register:ident) => {
+        #[inline]
+        #[target_feature(enable = $level)]
+        pub(super) fn $name(words: $vector, counts: $vector) -> $vector {
+            let shifted;
+            // SAFETY: an instruction on registers, of the level.
+            unsafe {
+                std::arch::asm!(
+                    "vpsrlvd {shifted}, {words}, {counts}",
+                    shifted = lateout($register) shifted,
+                    words = in($register) words,
+                    counts = in($register) counts,
+                    options(pure, nomem, nostack, preserves_flags),
+                );
+            }
+            shifted
+        }
+    };
+}
+
+shift_right!(shift_right_256, "avx2", __m256i, ymm_reg);
+shift_right!(shift_right_512, "avx512f", __m512i, zmm_reg);
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
